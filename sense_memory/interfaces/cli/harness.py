@@ -120,7 +120,7 @@ def install(
             context.fail(f"--without takes server, hooks or skill, not {part!r}")
     if invocation.ledger is not None or invocation.relays is not None:
         context.fail(
-            "leave out --ledger and --relay: a harness uses the agent's own ledger and relays, see `relays add`"
+            "a harness uses the agent's own ledger and relays, see `relays add`; leave out --ledger and --relay"
         )
     spec, folder = _spec(context, harness), _folder(context, project)
     settings = invocation.settings()
@@ -218,15 +218,15 @@ def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_p
                 _, place = find_secret(settings)
             if place == "NOSTR_NSEC in the environment":
                 found.append(
-                    f"keep the key in a file, see `{program()} init`: a harness may not see this shell's NOSTR_NSEC"
+                    f"a harness may not see this shell's NOSTR_NSEC; keep the key in a file, see `{program()} init`"
                 )
         except KeyMissing:
-            found.append(f"run `{program()} init`, or install with --create-key: the agent has no key yet")
+            found.append(f"the agent has no key yet; run `{program()} init`, or install with --create-key")
         except SenseMemoryError as error:
             found.append(with_options(error))
     if {".cache", "Caches"} & set(Path(launch.program[0]).parts):
         found.append(
-            "install this program with pipx or uv tool first: it runs from a cache, which may be emptied"
+            "this program runs from a cache, which may be emptied; install it with pipx or uv tool first"
         )
     if has_project:
         found.append(

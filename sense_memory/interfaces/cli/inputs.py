@@ -206,9 +206,7 @@ def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) ->
     if is_lines and text.endswith("\n"):
         text = text.removesuffix("\n").removesuffix("\r")
     if not text:  # empty stdin is usually an accident, and would replace the memory
-        raise InvalidInput(
-            f"give the {what} on stdin, or as an argument: stdin is empty, and nothing was written"
-        )
+        raise InvalidInput(f"stdin is empty; give the {what} there, or as an argument")
     return text
 
 
@@ -220,7 +218,7 @@ def question(words: Sequence[str]) -> str:
     """
     found = " ".join(words)
     if not found.strip():
-        raise InvalidInput("give some words to look for: the question is empty")
+        raise InvalidInput("the question is empty; give some words to look for")
     return found
 
 
@@ -345,7 +343,7 @@ def _read_stdin(limit: int, what: str, remedy: str) -> bytes:
     try:
         return _read(typer.get_binary_stream("stdin"), limit, "stdin", what, remedy)
     except OSError as error:
-        raise InvalidInput(f"stdin could not be read ({error.strerror}); nothing was written") from None
+        raise InvalidInput(f"stdin could not be read ({error.strerror})") from None
 
 
 def _read(file: BinaryIO, limit: int, where: str, what: str, remedy: str) -> bytes:
@@ -362,7 +360,7 @@ def _decoded(raw: bytes, where: str) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        problem = f"{where} is not UTF-8 text (byte {error.start:,}); nothing was written"
+        problem = f"{where} is not UTF-8 text (byte {error.start:,})"
     raise InvalidInput(problem)
 
 
@@ -392,7 +390,7 @@ def _object_of_line(place: str, line: str) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        raise InvalidInput(f"{place} is not JSON; nothing was written") from None
+        raise InvalidInput(f"{place} is not JSON") from None
 
 
 def _checked(place: str, found: Any) -> FileMemory:
@@ -415,12 +413,12 @@ def _checked(place: str, found: Any) -> FileMemory:
     except InvalidInput as error:
         raise InvalidInput(f"{place}: {_nothing_written(error)}") from None
     shown = one_line(str(name), _MAX_PATH_CHARS)
-    raise InvalidInput(f"{place}: the path {shown!r} and the key {key!r} differ; nothing was written")
+    raise InvalidInput(f"{place}: the path {shown!r} and the key {key!r} differ")
 
 
 def _nothing_written(error: InvalidInput) -> str:
     """The sentence of an error, which says once that nothing was written."""
-    return str(error) if "nothing was written" in str(error) else f"{error}; nothing was written"
+    return str(error) if "nothing was written" in str(error) else f"{error}"
 
 
 def _flat(key: Any, found: dict[str, Any]) -> FileMemory:

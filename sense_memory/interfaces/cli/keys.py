@@ -76,9 +76,9 @@ def init(
     password and stored in a plain key file that only you can read.
     """
     if password_stdin and not import_key:
-        context.fail("give --import too: --password-stdin passes the password of an imported key")
+        context.fail("--password-stdin passes the password of an imported key; give --import too")
     if context.args:  # the argument is never repeated, because it may be the key
-        context.fail("pass a key on stdin or type it unseen, see --import: init takes no argument")
+        context.fail("init takes no argument; pass a key on stdin or type it unseen, see --import")
     from sense_memory.nostr.keys import npub
 
     invocation = of(context)
@@ -115,8 +115,7 @@ def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: boo
         return secret, place, "shown"
     if place:
         raise UnsafeFile(
-            "choose another agent name for another key, such as `sense-memory --agent bob init`, because agent "
-            f"{settings.agent} has a key already, in {place}: a key is never overwritten or hidden, and nothing was changed"
+            f"agent {settings.agent} has a key already, in {place}, and a key is never overwritten or hidden; choose another agent name for another key, such as `sense-memory --agent bob init`"
         )
     secret = imported() if imported else Secret.generate()
     write_secret(settings.key_file, secret)
@@ -159,10 +158,7 @@ def _imported(*, password_stdin: bool) -> Secret:
     except BadKey as error:
         problem = f"{error}; nothing was written"
     except KeyMissing:
-        problem = (
-            "run this in a terminal, or pass the password as the second line of stdin with --password-stdin: the key "
-            "that was given is encrypted, and nothing was written"
-        )
+        problem = "the key that was given is encrypted, and nothing was written; run this in a terminal, or pass the password as the second line of stdin with --password-stdin"
     raise InvalidInput(problem)
 
 

@@ -154,7 +154,7 @@ class MemoryServer:
         if access in {Access.EXPORT, Access.DESTRUCTIVE}:
             options.append("with --allow-destructive")
         told = " and ".join(options) or "with --profile all"
-        return f"ask the user to start this server {told}: as it was started, there is no tool {name!r}"
+        return f"there is no tool {name!r}, as this server was started; ask the user to start it {told}"
 
     # ── Resources ───────────────────────────────────────────────────────────────────────
 

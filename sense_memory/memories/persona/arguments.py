@@ -64,7 +64,7 @@ def path(name: object) -> str:
     """
     if not isinstance(name, str) or name.count("/") != 2:
         raise InvalidAddress(
-            "give a key without a slash, or a path domain/facet/key such as people/facts/lisa; nothing was written"
+            "give a key without a slash, or a path domain/facet/key such as people/facts/lisa"
         )
     return address.persona_path(*name.split("/")).removeprefix(address.PERSONA)
 
@@ -146,10 +146,10 @@ def _new_memory(given: object, now: float, created_at: object) -> NewMemory:
         given = dict(parts) | {name: value for name, value in given.items() if name != "path"}
     if not isinstance(given, Mapping) or not {*_PARTS, "value"} <= given.keys():
         raise InvalidInput(
-            "it must be a mapping with a path and a value, or with domain, facet, key and value; nothing was written"
+            "it must be a mapping with a path and a value, or with domain, facet, key and value"
         )
     if unknown := [name for name in given if name not in _NAMES]:
-        raise InvalidInput(f"a memory has no field {quoted(unknown[0])}; nothing was written")
+        raise InvalidInput(f"a memory has no field {quoted(unknown[0])}")
     place = address.persona_path(given["domain"], given["facet"], given["key"])
     names = ("value", "themes", "halflife_days", "source", "confidence")
     found = fields(*(given.get(name) for name in names))
@@ -202,9 +202,7 @@ def fields(
         found["confidence"] = _number("confidence", confidence, 0, 1)
     if source is not None:
         if not isinstance(source, str) or not _SOURCE.fullmatch(source):
-            raise InvalidInput(
-                "source must be user, agent, import, tool:<name>, document:<hash> or empty; nothing was written"
-            )
+            raise InvalidInput("source must be user, agent, import, tool:<name>, document:<hash> or empty")
         found["source"] = source
     return found
 
@@ -258,23 +256,23 @@ def quoted(given: object) -> str:
 
 def _texts(what: str, value: object, limit: int) -> list[str]:
     if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
-        raise InvalidInput(f"{what} must be a list of texts; nothing was written")
+        raise InvalidInput(f"{what} must be a list of texts")
     texts: Sequence[object] = sorted(value, key=str) if isinstance(value, set | frozenset) else list(value)
     if len(texts) > limit:
-        raise InvalidInput(f"{what} may be at most {limit}, and {len(texts)} were given; nothing was written")
+        raise InvalidInput(f"{what} may be at most {limit}, and {len(texts)} were given")
     found: list[str] = []
     for text in texts:
         if not isinstance(text, str) or not text.strip():
-            raise InvalidInput(f"{what} must be non-empty texts; nothing was written")
+            raise InvalidInput(f"{what} must be non-empty texts")
         if what == "themes" and len(text) > MAX_NAME_CHARS:
-            raise InvalidInput(f"a theme may have at most {MAX_NAME_CHARS} characters; nothing was written")
+            raise InvalidInput(f"a theme may have at most {MAX_NAME_CHARS} characters")
         found.append(text if what == "connections" else text.strip())
     return found
 
 
 def _number(what: str, value: object, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InvalidInput(f"{what} must be between {low:g} and {high:,g}; nothing was written")
+        raise InvalidInput(f"{what} must be between {low:g} and {high:,g}")
     return float(value)
 
 
@@ -307,9 +305,7 @@ def several_memories(key: str, paths: Sequence[str]) -> InvalidInput:
     """The error for a key that several memories have. It lists their paths, or the first `MAX_CANDIDATES_COUNT`."""
     listed = ", ".join(map(repr, sorted(paths)[:MAX_CANDIDATES_COUNT]))
     more = ", …" if len(paths) > MAX_CANDIDATES_COUNT else ""
-    return InvalidInput(
-        f"give the path, because several memories have the key {quoted(key)}: {listed}{more}; nothing was changed"
-    )
+    return InvalidInput(f"several memories have the key {quoted(key)}; give the path: {listed}{more}")
 
 
 def path_to(name: str) -> str:
@@ -321,7 +317,7 @@ def path_to(name: str) -> str:
     """
     parts = address.persona_name(name).split("/")
     if len(parts) != 3:
-        raise InvalidInput(f"there is no memory {quoted(name)} to connect with; nothing was written")
+        raise InvalidInput(f"there is no memory {quoted(name)} to connect with")
     return address.persona_path(*parts).removeprefix(address.PERSONA)
 
 
@@ -361,7 +357,7 @@ class NameResolver:
         """
         path = path_in(await self.catalog(lambda catalog: path_in(catalog, name), "this memory is"), name)
         if path is None:
-            raise InvalidInput(f"there is no memory {quoted(name)}; nothing was changed")
+            raise InvalidInput(f"there is no memory {quoted(name)}")
         return path
 
     async def pair(self, one: str, other: str, verb: str) -> tuple[str, str]:
@@ -377,5 +373,5 @@ class NameResolver:
         """
         first, second = await self.path_of(one), await self.path_of(other)
         if first == second:
-            raise InvalidInput(f"{first!r} cannot be {verb} itself; nothing was changed")
+            raise InvalidInput(f"{first!r} cannot be {verb} itself")
         return first, second
