@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs golden docs bench clean
+.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs client plugins golden docs bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -46,8 +46,14 @@ types: $(VENV)/.installed-test  ## mypy --strict
 sync-store: $(VENV)/.installed-test  ## write sync_store.pyi anew, after a change of the store or of what it shows
 	@$(BIN)/python scripts/generate_sync_store.py
 
-json-docs: $(VENV)/.installed-test  ## write the fields in docs/json.md anew, after a change of a model or its shape
+json-docs: $(VENV)/.installed-test  ## write the fields in docs/json.md and docs/openapi.json anew, after a change of a model, its shape or the HTTP API
 	@$(BIN)/python -m scripts.generate_json_docs
+
+client: clients/typescript/schema.d.ts  ## the TypeScript client of the HTTP API: its packages, its types, and a check of them; needs node and npm
+	@cd clients/typescript && npm run --silent check
+
+plugins: $(VENV)/.installed-test  ## write the plugins and registry manifests anew, after a change of what `install` writes
+	@$(BIN)/python -m scripts.generate_plugins
 
 golden: $(VENV)/.installed-test  ## write what commands say anew, after a change of their words; read the difference
 	@$(BIN)/python -m pytest tests/interfaces/cli/test_golden.py -n 0 --update-golden
@@ -59,8 +65,15 @@ docs: $(VENV)/.installed-docs  ## the pages of docs/ as a site with a search and
 bench: $(VENV)/.installed  ## speed and memory, each figure beside its floor; OPTIONS="--json --large" for more
 	@$(BIN)/python -m scripts.bench $(OPTIONS)
 
+clients/typescript/schema.d.ts: docs/openapi.json clients/typescript/node_modules/.package-lock.json
+	@cd clients/typescript && npm run --silent generate >/dev/null && touch schema.d.ts
+
+clients/typescript/node_modules/.package-lock.json: clients/typescript/package-lock.json
+	@echo "Installing what the TypeScript client needs (once)"
+	@cd clients/typescript && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
+
 clean:  ## remove .venv, caches and builds; memories live elsewhere and are not touched
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist clients/typescript/node_modules clients/typescript/schema.d.ts
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: pyproject.toml $(VENV)/pyvenv.cfg

@@ -33,6 +33,7 @@
     ├── MemoryIndexError               a backend of a memory index failed; the log has everything
     ├── ModelError                     a language model gave no usable answer, of which nothing was written
     ├── WrongThreadError               the store was opened in another thread
+    ├── EditConflict                   a memory has another text than the caller saw; nothing was written
     ├── ChangesMissed                  a `watch` ended because it was read too slowly
     └── StoreClosed                    the store is not open
         └── StoreForked                the store was opened before a fork
@@ -410,6 +411,20 @@ class ModelError(SenseMemoryError):
             f"the language model {model}: {problem.removesuffix('.')}{'' if problem.endswith('?') else '.'} "
             "Nothing of this answer was written; what was written before stays."
         )
+
+
+class EditConflict(SenseMemoryError):
+    """A memory no longer has the text that the caller saw, so the edit was not made.
+
+    Attributes:
+        path: of the memory.
+    """
+
+    def __init__(
+        self, path: str, problem: str = "has changed since it was read; nothing was written"
+    ) -> None:
+        super().__init__(f"{path!r} {problem}. Read it again, then edit what is there now")
+        self.path = path
 
 
 class ChangesMissed(SenseMemoryError):

@@ -153,6 +153,7 @@ COMPARED_COUNT = 100  # events in the overlap; from here on, comparing costs les
 UNTHREADED_COUNT = 1_000  # events that are prepared for a comparison without a thread: a millisecond
 INCOMPLETE_SECONDS = 60.0  # after a background pass in which a relay did not show everything
 POLL_SECONDS = 2.0  # between two checks for writes of other processes to the ledger
+WATCH_SECONDS = 0.5  # as POLL_SECONDS, while somebody watches: a change is told within a second
 MAX_CHANGES_COUNT = 1_000  # unread changes of one watch; with more, the watch ends
 TURN_SECONDS = 0.01  # other tasks wait at most this long for a loop of writes; heartbeats allow seconds
 DEBOUNCE_SECONDS = 0.1  # writes gather this long before the background pass starts

@@ -122,6 +122,11 @@ def user_number() -> int:
     return 0 if IS_WINDOWS else os.geteuid()
 
 
+def is_private_file(status: os.stat_result) -> bool:
+    """Whether a file is a plain one that belongs to this user, and that others can neither read nor write."""
+    return stat.S_ISREG(status.st_mode) and not open_to_others(status) and status.st_uid == user_number()
+
+
 def is_own_group(group: int) -> bool:
     """Whether a group belongs to this user alone. Many systems give each user a group of their own, and umask 002."""
     if IS_WINDOWS:

@@ -31,15 +31,21 @@ from sense_memory.mind.agent_tool import Access
 from sense_memory.mind.blocks import Block
 from sense_memory.mind.chat.compaction import ContextState
 from sense_memory.mind.chat.messages import Message, ToolCall
+from sense_memory.mind.files import FileEdit, MirroredFile
 from sense_memory.mind.layers.archive import Passage
 from sense_memory.mind.layers.identity import AgentIdentity, Objective
 from sense_memory.mind.layers.topics import Topic, TopicProposal
 from sense_memory.mind.log import LogEntry, NewEntry, SignsEntries
 from sense_memory.mind.model import Coherence, LanguageModel
 from sense_memory.mind.prompts.prompt import Prompt
+from sense_memory.mind.proposals import ProposedMemory
+from sense_memory.mind.records import MindRecord
 from sense_memory.mind.scenes.membership import SceneState
 from sense_memory.mind.scenes.share import SharedMemory
 from sense_memory.mind.search.hits import MindHit
+from sense_memory.mirror.decisions import MirrorReport
+from sense_memory.mirror.mirrors import EmptyFolder
+from sense_memory.mirror.state import Mirror
 from sense_memory.models import Change, Draft, IntrospectionReport, JournalEntry, Memory, PersonaMemory, State
 from sense_memory.nostr.signer import PynostrKey, Signer
 from sense_memory.palace.compression import Compressed
@@ -133,11 +139,6 @@ class SyncMemoryStore:
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = ...,
     ) -> None: ...
-    def close(self) -> None:
-        """Close connections and ledger, after waiting until relays have taken what is queued; see `close_timeout`.
-
-        Calls that wait for relays end with StoreClosed. A second call, while the first waits, closes at once.
-        """
     @property
     def public_key(self) -> str:
         """Whose memory this is, 64 hex digits."""
@@ -151,12 +152,11 @@ class SyncMemoryStore:
     def journal(self) -> SyncStoreJournal:
         """The journal: `store.journal(text)` writes an entry."""
     @property
-    def mind(self) -> SyncMind:
-        """The agent's mind: log, conversations, blocks, archive, topics and identity, on the same ledger.
-
-        Raises:
-            StoreClosed: the store is not open.
-        """
+    def edits(self) -> SyncStoreEdits:
+        """Edits of what the caller has seen: a text that was written elsewhere meanwhile is not replaced."""
+    @property
+    def mirror(self) -> SyncMirrors:
+        """The folders that are kept in step with memory, such as the memory of a coding agent."""
     def clock(self) -> float:
         """The time by the clock of this store, seconds since 1970."""
     def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
@@ -293,7 +293,7 @@ class SyncMemoryStore:
         include_forgotten: bool | None = None,
         relevance_floor: float = 0.9,
     ) -> Hits[Hit]:
-        """Find what a question or some words mean among palace memories, flat memories and journal entries.
+        """Find what a question or some words mean among palace memories, flat memories, journal entries and files.
 
         All share one ranking. A time in the query ("last week", "im März") counts for memories of that time; days are
         those of this machine's time zone. Journal entries also match on the entries just before and after them. Fading
@@ -305,7 +305,7 @@ class SyncMemoryStore:
             query: any text; `"in quotes"` finds only memories with these words, where there are any; `photo*` matches
                 the beginning of a word.
             limit: the largest number of hits, 1 to 1,000.
-            within: where to search: any of palace, journal and flat.
+            within: where to search: any of palace, journal, flat and file.
             since: only memories first written at this time or later, seconds since 1970.
             source: only palace memories with this source: user, agent, import, `tool:<name>`, or `tool` for any
                 tool.
@@ -419,14 +419,6 @@ class SyncMemoryStore:
         """What the ledger holds, and how far each relay is in step with it. No relay is asked."""
     def has_mind(self) -> bool:
         """Whether `mind.search` has anything to search: entries of the log, or passages of the archive."""
-    def rescue(self) -> RescueReport:
-        """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.
-
-        The damaged file is moved aside and kept. Every event and draft that can still be read is verified, opened and
-        filed in the new ledger, unsent events included; `sync` restores the rest. A forgotten memory stays forgotten
-        if its tombstone can be read, in the ledger or on a relay. Raises InvalidInput where the ledger is sound or
-        missing, or is not a ledger, and WrongKeyError where it belongs to another key; the file was not touched.
-        """
     def integrity(self) -> list[str]:
         """What is wrong with the ledger file: SQLite's findings, and events and entries of the log that were altered."""
     @property
@@ -528,6 +520,26 @@ class SyncMemoryStore:
         self, time: datetime | float, domain: str | None = None, facet: str | None = None
     ) -> list[PersonaMemory]:
         """As `palace.as_of`."""
+    def close(self) -> None:
+        """Close connections and ledger, after waiting until relays have taken what is queued; see `close_timeout`.
+
+        Calls that wait for relays end with StoreClosed. A second call, while the first waits, closes at once.
+        """
+    @property
+    def mind(self) -> SyncMind:
+        """The agent's mind: log, conversations, blocks, archive, topics and identity, on the same ledger.
+
+        Raises:
+            StoreClosed: the store is not open.
+        """
+    def rescue(self) -> RescueReport:
+        """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.
+
+        The damaged file is moved aside and kept. Every event and draft that can still be read is verified, opened and
+        filed in the new ledger, unsent events included; `sync` restores the rest. A forgotten memory stays forgotten
+        if its tombstone can be read, in the ledger or on a relay. Raises InvalidInput where the ledger is sound or
+        missing, or is not a ledger, and WrongKeyError where it belongs to another key; the file was not touched.
+        """
 
 class SyncStoreRelays(tuple[str, ...]):
     """The relays of a store: a tuple of their URLs, which can also be asked. Get it as `store.relays`.
@@ -592,171 +604,103 @@ class SyncStoreJournal:
         InvalidInput where no journal entry has this id (64 hex digits); other events are never removed.
         """
 
-class SyncMind:
-    """The mind of an agent. Get it as `store.mind`.
+class SyncStoreEdits:
+    """Edits of what the caller has seen. Get it as `store.edits`.
+
+    `name` is the key of a flat memory, or the path `domain/facet/key` of a palace memory. `seen` is the event id of the
+    version that the caller saw (`memory.event_id`). Every call raises EditConflict where the memory has another text by
+    now, and has then written nothing; a memory that was only recalled or linked meanwhile is no conflict.
 
     Args:
-        store: the open store. With `background`, the log is flushed a moment after an append.
-
-    Attributes:
-        log: everything that happened.
-        blocks: core memory, which is always in the prompt.
-        archive: passages of long-term memory.
-        topics: the topics of thoughts, each with a summary.
-        identity: the identity, distilled from the topics, and the objectives.
-        shares: facets of palaces that this agent shares with others, and others with this agent.
-        scenes: logs that are shared with other agents.
+        opened: gives the open store, or raises StoreClosed.
     """
-
-    log: SyncLog
-    blocks: SyncBlocks
-    archive: SyncArchive
-    topics: SyncTopics
-    identity: SyncIdentityKernel
-    scenes: SyncScenes
-    shares: SyncShares
-    def prompt(
+    def write(
         self,
-        conversation: str | SyncConversation | None = None,
+        name: str,
+        value: str,
         *,
-        query: str | None = None,
-        budget: int | None = None,
-        instructions: str = "",
-        scene: str | SyncScene = "",
-        count_tokens: Callable[[str], int] | None = None,
-        revive: bool = True,
-    ) -> Prompt:
-        """Everything that a model should see now, as messages in one order and within one budget.
+        seen: str | None,
+        themes: Sequence[str] | None = None,
+        source: str | None = None,
+    ) -> str:
+        """Write a memory in place of the version that was seen; `seen=None` where the caller saw no memory.
 
-        First what changes least: instructions, blocks, identity, objectives, standing preferences, the summary of the
-        conversation; then its messages with their times; and just before the user's last message the scene, and what
-        memory knows about the question: the palace, the journal, the archive, all conversations and the log. See
-        `Prompt`. A part that relays have not shown yet is missing, and `Prompt.report`
-        says so.
+        `themes` and `source` are of a palace memory only; without them, it keeps its own. Returns the event's id, as
+        `remember` does; no draft is kept. Raises as `remember`.
+        """
+    def undo(self, name: str, *, seen: str) -> Memory | PersonaMemory | None:
+        """Bring back the text before the version that was seen, as `undo`; None where no other text is known."""
+    def move(self, name: str, to: str, *, seen: str) -> str:
+        """Move a memory to a name that no memory has, with its text, its dates and its links; returns the event's id.
+
+        A palace memory moves to a path and a flat one to a key. The old name is then forgotten, and its older versions
+        with it. A kill in between leaves the memory under both names. Raises InvalidInput where `to` is taken.
+        """
+    def forget(self, name: str, *, seen: str) -> str:
+        """Forget the memory that was seen, as `forget`; returns the id of the deletion request."""
+    def restore(self, memory: Memory | PersonaMemory) -> str:
+        """Write a memory that was forgotten as it was, where there is none now; returns the event's id.
+
+        A palace memory gets its dates, links and marks back. Older versions are gone for good.
+        """
+
+class SyncMirrors:
+    """The mirrored folders of an agent on this machine. Get it as `store.mirror`.
+
+    Args:
+        opened: gives the open store, or raises StoreClosed.
+        files: gives the files in memory.
+        file_clock: seconds since 1970, by which the file system dates files.
+    """
+    def all(self) -> list[Mirror]:
+        """The mirrored folders."""
+    def add(
+        self, folder: str | Path, *, project: str = "", only: Iterable[str] = (), allow: Iterable[str] = ()
+    ) -> Mirror:
+        """Mirror a folder from now on, or change how it is mirrored; nothing is read or written in it yet.
 
         Args:
-            conversation: its id, or the conversation; None for a prompt without messages.
-            query: what to look for in memory; by default the user's last message.
-            budget: the largest number of tokens of the prompt; by default four fifths of the conversation's window.
-            instructions: your own system prompt, which comes first and is never cut.
-            scene: the current scene in words, or an open scene, whose newest entries are shown.
-            count_tokens: counts the tokens of a text; by default as the conversation does, by an estimate.
-            revive: whether palace memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
-                that no model gets.
+            folder: an existing folder.
+            project: the name under which every machine knows the files; by default the mapping that the folder has, else
+                the address of its git remote, else its name.
+            only: patterns of the names to mirror, such as `CLAUDE.md` or `**/*.md`; by default as before, else all text files.
+            allow: names of files that are mirrored although they seem to hold credentials, in addition to those before.
 
         Raises:
-            InvalidInput: the instructions leave no room in the budget, or an argument cannot be used.
+            InvalidInput: there is no such folder, or a name cannot be used; nothing was changed.
         """
-    def search(
-        self,
-        query: str,
-        limit: int = 5,
-        *,
-        within: Iterable[str] = ...,
-        conversation: str | None = None,
-        tags: Collection[str] = (),
-        topic: str | None = None,
-    ) -> list[MindHit]:
-        """The messages, passages and entries of the log that answer a query best; as `MindSearch.search`."""
-    def warm(self) -> None:
-        """Bring the index of `search` up to date, in parts; searches meanwhile do not wait for it."""
-    @property
-    def model(self) -> LanguageModel:
-        """The language model of all parts: the configured model, or else `RuleModel`. May be set.
+    def remove(self, folder: str | Path) -> bool:
+        """Mirror a folder no longer; its files stay, here and in memory. Returns whether it was mirrored."""
+    def plan(
+        self, folder: str | Path, *, project: str = "", only: Iterable[str] = (), allow: Iterable[str] = ()
+    ) -> MirrorReport:
+        """What `add` and `sync` with these arguments would do now; nothing is written, and no relay is asked.
 
         Raises:
-            InvalidSetting: the configured model cannot be used.
-            MissingExtra: the model's library is not installed.
+            InvalidInput: as `add`.
         """
-    @model.setter
-    def model(self, model: LanguageModel) -> None: ...
-    def conversation(
-        self, conversation_id: str, *, window: int = ..., count_tokens: Callable[[str], int] = ...
-    ) -> SyncConversation:
-        """A conversation, which exists from its first message on.
+    def sync(
+        self, folder: str | Path | None = None, *, seconds: float = ..., empty: EmptyFolder = "ask"
+    ) -> list[MirrorReport]:
+        """Bring a folder, or every mirrored folder, in step with memory, and memory with its relays.
 
         Args:
-            conversation_id: the conversation's id, 1 to 256 characters without `/`.
-            window: the size of the model's context window in tokens.
-            count_tokens: counts the tokens of a text; by default an estimate that errs upward.
+            folder: None for all.
+            seconds: for relays; what they do not take in this time is sent later. 0 asks none.
+            empty: what it means that a folder is empty that had files. "ask": nothing is done, and the report says so;
+                "restore": they are written again; "delete": they were deleted.
 
         Raises:
-            InvalidAddress: the id cannot be part of an address.
+            InvalidInput: the folder is not mirrored.
+            LedgerError: the ledger cannot be used.
         """
-    def conversations(self) -> dict[str, int]:
-        """The ids of all conversations with the numbers of their messages, newest conversation first."""
-    def conversation_titles(self) -> dict[str, str]:
-        """The titles of conversations by their ids; only imported conversations have one."""
-    def manager(self, conversation_id: str, *, window: int = ...) -> SyncMemoryManager:
-        """The four-tier memory of one conversation, with that memory's own names."""
-    def tools(self) -> list[SyncMindTool]:
-        """The memory tools for a language model."""
-    def recall(
-        self,
-        query: str,
-        n_results: int = 5,
-        topic: str | None = None,
-        *,
-        tags: Collection[str] = (),
-        rerank: bool = False,
-    ) -> list[MindHit]:
-        """The passages of the archive that are most relevant to a query.
+    def follow(self, tell: Callable[[MirrorReport], None] | None = None, *, every: float = ...) -> None:
+        """Keep every mirrored folder in step until this task is cancelled.
 
         Args:
-            query: a question or some words.
-            n_results: the largest number of passages.
-            topic: only passages of this topic.
-            tags: only passages with one of these tags.
-            rerank: have the model rank four times as many passages; their scores remain those of the search.
-
-        Raises:
-            ModelError: with `rerank`, the model gave no valid answer.
+            tell: called with each report in which something was done, or another problem arose.
+            every: seconds between two looks at the folders and the ledger.
         """
-    def reflect(
-        self,
-        agent_name: str,
-        *,
-        threshold: int = 20,
-        scene: str = "",
-        turn: int | None = None,
-        conversation: str | None = None,
-    ) -> LogEntry | None:
-        """Have the model conclude a belief from the entries since an agent's last reflection, if one is due.
-
-        Of more entries than fit a request (some 32,000 characters), the model reads the newest; `left_out` in the payload
-        of the reflection says how many older ones it did not read.
-
-        Args:
-            agent_name: the agent, as entries name it in `actor`.
-            threshold: the number of visible entries that make a reflection due.
-            scene: the current scene, in words.
-            turn: the current turn, for the new entry.
-            conversation: the conversation's id, for the new entry.
-
-        Returns:
-            The entry of the reflection; None if no reflection is due, or if nothing can be concluded.
-
-        Raises:
-            InvalidInput: `threshold` is less than 1.
-            ModelError: the model gave no valid answer; nothing was appended.
-        """
-    def append_reflection(
-        self,
-        agent_name: str,
-        belief: str,
-        evidence: Sequence[LogEntry | str],
-        *,
-        turn: int | None = None,
-        conversation: str | None = None,
-        confidence: float | None = None,
-        supports: Sequence[LogEntry | str] = (),
-        contradicts: Sequence[LogEntry | str] = (),
-    ) -> LogEntry:
-        """Append a belief that the agent concluded itself; see `reflection.reflect`."""
-    def flush(self) -> int:
-        """Write the entries of the log that are in no page yet to pages; returns how many. Raises as `Log.flush`."""
-    def close(self) -> None:
-        """Flush the log and stop. Entries that cannot be flushed stay durable, and the next flush takes them."""
 
 class SyncStorePalace:
     """The palace of a store. Get it as `store.palace`.
@@ -977,6 +921,176 @@ class SyncStorePalace:
         news before each. Raises PlanLimitError where the plan allows introspection by hand only.
         """
 
+class SyncMind:
+    """The mind of an agent. Get it as `store.mind`.
+
+    Args:
+        store: the open store. With `background`, the log is flushed a moment after an append.
+
+    Attributes:
+        log: everything that happened.
+        blocks: core memory, which is always in the prompt.
+        archive: passages of long-term memory.
+        files: the text files of projects, which mirrors keep in step with folders.
+        topics: the topics of thoughts, each with a summary.
+        identity: the identity, distilled from the topics, and the objectives.
+        proposals: memories that are proposed for the palace.
+        shares: facets of palaces that this agent shares with others, and others with this agent.
+        scenes: logs that are shared with other agents.
+    """
+
+    log: SyncLog
+    blocks: SyncBlocks
+    archive: SyncArchive
+    files: SyncFiles
+    topics: SyncTopics
+    identity: SyncIdentityKernel
+    proposals: SyncProposals
+    scenes: SyncScenes
+    shares: SyncShares
+    def prompt(
+        self,
+        conversation: str | SyncConversation | None = None,
+        *,
+        query: str | None = None,
+        budget: int | None = None,
+        instructions: str = "",
+        scene: str | SyncScene = "",
+        count_tokens: Callable[[str], int] | None = None,
+        revive: bool = True,
+    ) -> Prompt:
+        """Everything that a model should see now, as messages in one order and within one budget.
+
+        First what changes least: instructions, blocks, identity, objectives, standing preferences, the summary of the
+        conversation; then its messages with their times; and just before the user's last message the scene, and what
+        memory knows about the question: the palace, the journal, the archive, all conversations and the log. See
+        `Prompt`. A part that relays have not shown yet is missing, and `Prompt.report`
+        says so.
+
+        Args:
+            conversation: its id, or the conversation; None for a prompt without messages.
+            query: what to look for in memory; by default the user's last message.
+            budget: the largest number of tokens of the prompt; by default four fifths of the conversation's window.
+            instructions: your own system prompt, which comes first and is never cut.
+            scene: the current scene in words, or an open scene, whose newest entries are shown.
+            count_tokens: counts the tokens of a text; by default as the conversation does, by an estimate.
+            revive: whether palace memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
+                that no model gets.
+
+        Raises:
+            InvalidInput: the instructions leave no room in the budget, or an argument cannot be used.
+        """
+    def search(
+        self,
+        query: str,
+        limit: int = 5,
+        *,
+        within: Iterable[str] = ...,
+        conversation: str | None = None,
+        tags: Collection[str] = (),
+        topic: str | None = None,
+    ) -> list[MindHit]:
+        """The messages, passages and entries of the log that answer a query best; as `MindSearch.search`."""
+    def warm(self) -> None:
+        """Bring the index of `search` up to date, in parts; searches meanwhile do not wait for it."""
+    @property
+    def model(self) -> LanguageModel:
+        """The language model of all parts: the configured model, or else `RuleModel`. May be set.
+
+        Raises:
+            InvalidSetting: the configured model cannot be used.
+            MissingExtra: the model's library is not installed.
+        """
+    @model.setter
+    def model(self, model: LanguageModel) -> None: ...
+    def conversation(
+        self, conversation_id: str, *, window: int = ..., count_tokens: Callable[[str], int] = ...
+    ) -> SyncConversation:
+        """A conversation, which exists from its first message on.
+
+        Args:
+            conversation_id: the conversation's id, 1 to 256 characters without `/`.
+            window: the size of the model's context window in tokens.
+            count_tokens: counts the tokens of a text; by default an estimate that errs upward.
+
+        Raises:
+            InvalidAddress: the id cannot be part of an address.
+        """
+    def conversations(self) -> dict[str, int]:
+        """The ids of all conversations with the numbers of their messages, newest conversation first."""
+    def conversation_titles(self) -> dict[str, str]:
+        """The titles of conversations by their ids; only imported conversations have one."""
+    def manager(self, conversation_id: str, *, window: int = ...) -> SyncMemoryManager:
+        """The four-tier memory of one conversation, with that memory's own names."""
+    def tools(self) -> list[SyncMindTool]:
+        """The memory tools for a language model."""
+    def recall(
+        self,
+        query: str,
+        n_results: int = 5,
+        topic: str | None = None,
+        *,
+        tags: Collection[str] = (),
+        rerank: bool = False,
+    ) -> list[MindHit]:
+        """The passages of the archive that are most relevant to a query.
+
+        Args:
+            query: a question or some words.
+            n_results: the largest number of passages.
+            topic: only passages of this topic.
+            tags: only passages with one of these tags.
+            rerank: have the model rank four times as many passages; their scores remain those of the search.
+
+        Raises:
+            ModelError: with `rerank`, the model gave no valid answer.
+        """
+    def reflect(
+        self,
+        agent_name: str,
+        *,
+        threshold: int = 20,
+        scene: str = "",
+        turn: int | None = None,
+        conversation: str | None = None,
+    ) -> LogEntry | None:
+        """Have the model conclude a belief from the entries since an agent's last reflection, if one is due.
+
+        Of more entries than fit a request (some 32,000 characters), the model reads the newest; `left_out` in the payload
+        of the reflection says how many older ones it did not read.
+
+        Args:
+            agent_name: the agent, as entries name it in `actor`.
+            threshold: the number of visible entries that make a reflection due.
+            scene: the current scene, in words.
+            turn: the current turn, for the new entry.
+            conversation: the conversation's id, for the new entry.
+
+        Returns:
+            The entry of the reflection; None if no reflection is due, or if nothing can be concluded.
+
+        Raises:
+            InvalidInput: `threshold` is less than 1.
+            ModelError: the model gave no valid answer; nothing was appended.
+        """
+    def append_reflection(
+        self,
+        agent_name: str,
+        belief: str,
+        evidence: Sequence[LogEntry | str],
+        *,
+        turn: int | None = None,
+        conversation: str | None = None,
+        confidence: float | None = None,
+        supports: Sequence[LogEntry | str] = (),
+        contradicts: Sequence[LogEntry | str] = (),
+    ) -> LogEntry:
+        """Append a belief that the agent concluded itself; see `reflection.reflect`."""
+    def flush(self) -> int:
+        """Write the entries of the log that are in no page yet to pages; returns how many. Raises as `Log.flush`."""
+    def close(self) -> None:
+        """Flush the log and stop. Entries that cannot be flushed stay durable, and the next flush takes them."""
+
 class SyncLog:
     """The log of an agent.
 
@@ -1102,6 +1216,15 @@ class SyncBlocks:
         """The versions of a block in this ledger, newest first."""
     def compile(self) -> str:
         """All blocks as XML for a system prompt; see `compile_blocks`."""
+    def whole(self, record: MindRecord) -> MindRecord:
+        """A block's record with the whole text in it, as an export needs it; other programs' fields stay.
+
+        The text of a block of which a piece has not arrived ends with "…".
+        """
+    def event_ids(self, label: str) -> set[str]:
+        """The ids of the events that hold a block: of its record, and of the pieces of its text."""
+    def as_records(self, label: str, fields: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        """The records by path that hold a block of these fields: one, or several if its text does not fit an event."""
     def create(
         self, label: str, value: str = "", *, description: str = "", limit: int = ..., read_only: bool = False
     ) -> Block:
@@ -1212,6 +1335,73 @@ class SyncArchive:
         """Every tag with the number of passages that have it, most frequent first."""
     def topics(self) -> dict[str, int]:
         """Every topic with the number of passages that have it, most frequent first."""
+
+class SyncFiles:
+    """The mirrored files of an agent. Get it as `store.mind.files`.
+
+    Args:
+        records: reads and writes the records.
+    """
+    def all(self, project: str | None = None, *, deleted: bool = False) -> list[MirroredFile]:
+        """The files of a project, or of all projects, by project and name.
+
+        Args:
+            project: None for all.
+            deleted: the deleted ones instead.
+        """
+    def get(self, full_name: str) -> MirroredFile | None:
+        """The file `project:name` as it is now; None if there is none, or if it was deleted.
+
+        Raises:
+            InvalidAddress: not the name of a file.
+        """
+    def history(self, full_name: str) -> list[Version]:
+        """The versions of a file in this ledger, newest first; `value` is None where the file was deleted.
+
+        Raises:
+            InvalidAddress: not the name of a file.
+        """
+    def as_of(self, full_name: str, time: float) -> str | None:
+        """The text of a file at a time, in seconds since 1970; None where there was no such file.
+
+        Raises:
+            InvalidAddress: not the name of a file.
+        """
+    def undo(self, full_name: str) -> MirroredFile | None:
+        """Write the previous text of a file as a new version; mirrors then write it into their folders.
+
+        A second undo goes one text further back; a deleted file comes back. Returns the file, or None where no other
+        text is known.
+
+        Raises:
+            InvalidAddress: not the name of a file.
+            ClockSkewError: this clock is far behind the newest version; nothing was written.
+        """
+    def heads(self, project: str) -> dict[str, MirroredFile]:
+        """The version that counts of each file of a project, by name; deleted files too."""
+    def head(self, project: str, name: str) -> MirroredFile | None:
+        """The version of a file that counts; None if there is none."""
+    def versions(self, project: str, name: str) -> list[MirroredFile]:
+        """Every version of a file in this ledger, newest first."""
+    def fits(self, edit: FileEdit) -> bool:
+        """Whether a version fits an event."""
+    def write(self, edits: Sequence[FileEdit], writer: str) -> dict[str, str]:
+        """Write versions, in batches; returns the event ids of those that were written, by path of the record.
+
+        The others had another head by then, or the clock is far behind the head.
+
+        Args:
+            edits: at most one for each file.
+            writer: who edits: the name of a mirror, or empty for this device.
+
+        Raises:
+            LedgerError: the ledger could not be written; earlier batches stay.
+        """
+    def forget(self, full_names: Iterable[str]) -> str:
+        """Forget files with all their versions, here and on relays; returns the id of the deletion request.
+
+        A mirror leaves the file in its folder alone, until somebody changes the file.
+        """
 
 class SyncTopics:
     """The topics of an agent.
@@ -1350,6 +1540,40 @@ class SyncIdentityKernel:
         Raises:
             InvalidInput: no objective has this id, or a value is not valid; nothing was changed.
         """
+
+class SyncProposals:
+    """The memories that are proposed for the palace.
+
+    Args:
+        records: reads and writes the proposals.
+    """
+    def open(self) -> list[ProposedMemory]:
+        """The proposals that wait for a decision, oldest first; each with the value that it would replace."""
+    def propose(
+        self, messages: Iterable[str], *, conversation: str = "", project: str = ""
+    ) -> list[ProposedMemory]:
+        """Propose what some messages of the user are worth; returns the new proposals.
+
+        Args:
+            messages: the user's words, message by message.
+            conversation: where they were said.
+            project: what the conversation is about, see `junk_gate.worth_proposing`.
+        """
+    def accept(
+        self, proposal_id: str, *, path: str | None = None, value: str | None = None
+    ) -> ProposedMemory:
+        """Write a proposal as a memory of the palace.
+
+        Args:
+            proposal_id: the id, or its first digits, four or more.
+            path: another path for the memory.
+            value: another text.
+
+        Raises:
+            InvalidInput: no open proposal has this id; or as `palace.remember`. Nothing was written.
+        """
+    def reject(self, proposal_id: str) -> ProposedMemory:
+        """Reject a proposal, so that it is not made again. Arguments and errors as `accept`."""
 
 class SyncScenes:
     """The scenes of an agent.

@@ -23,6 +23,7 @@ from tests.time_unit import SECOND
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "sense_memory"
 MAX_LINES = 600
+MAX_FUNCTION_LINES = 70
 
 # The order of the folders is the architecture: a module imports from its own folder and from those below it.
 LAYERS = (
@@ -30,6 +31,7 @@ LAYERS = (
     "exchange",
     "sync_store",
     "store",
+    "mirror",
     "mind",
     "memories",
     "relay.sync",
@@ -219,16 +221,22 @@ def importers_of(*names):
     }
 
 
-def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
-    """The embedded relay's other parts may catch what its event store raises; nobody else knows what SQLite is."""
+def test_only_the_ledger_the_embedded_relays_event_store_and_the_access_file_open_databases():
+    """The embedded relay's other parts may catch what its event store raises; nobody else knows what SQLite is.
+
+    An import opens copies of files that other programs wrote, and nothing of ours. The access file has no memory: it
+    says which programs elsewhere may ask for them.
+    """
+    foreign = {"sense_memory.exchange.sqlite_files", "sense_memory.interfaces.mcp.oauth.access_file"}
     openers = {name_of(file) for file in modules() if facts_of(file).opens_databases}
 
-    assert openers == {
+    assert openers - foreign == {
         "sense_memory.ledger.database",
         "sense_memory.ledger.schema",
         "sense_memory.relay.server.event_store",
+        "sense_memory.interfaces.mcp.oauth.access_file",
     }
-    assert {part_of(module) for module in importers_of("sqlite3")} == {"ledger", "relay"}
+    assert {part_of(module) for module in importers_of("sqlite3") - foreign} == {"ledger", "relay"}
     assert "sqlite3" not in {
         module
         for file in [*(PACKAGE / "relay" / "sync").glob("*.py"), *(PACKAGE / "relay" / "client").glob("*.py")]
@@ -237,7 +245,7 @@ def test_only_the_ledger_and_the_embedded_relays_event_store_open_databases():
 
 
 def test_only_relay_drivers_the_endpoint_of_embeddings_and_servers_of_this_machine_open_sockets():
-    """The endpoint is asked only where a setting names it; three modules take URLs apart; servers listen on loopback."""
+    """The endpoint is asked only where a setting names it; some modules take URLs apart; servers listen on loopback."""
     speakers = importers_of("websockets", "socket", "ssl", "http", "urllib", "httpx", "requests", "aiohttp")
 
     others = {
@@ -247,6 +255,9 @@ def test_only_relay_drivers_the_endpoint_of_embeddings_and_servers_of_this_machi
         "sense_memory.exchange.markdown",
         "sense_memory.interfaces.loopback",
         "sense_memory.interfaces.mcp.http",
+        "sense_memory.interfaces.mcp.oauth.application",
+        "sense_memory.interfaces.mcp.oauth.consent",
+        "sense_memory.interfaces.mcp.oauth.provider",
     }
     assert {part_of(module) for module in speakers - others} <= {"relay"}
 
@@ -328,7 +339,18 @@ def test_a_module_that_outgrows_600_lines_is_two_modules():
     lengths = {name_of(file): len(file.read_text(encoding="utf-8").splitlines()) for file in modules()}
 
     long = {name: count for name, count in lengths.items() if count > MAX_LINES}
-    assert long.keys() <= {"sense_memory.store.memory_store"}, long  # signatures and docstrings
+    assert long == {}
+
+
+def test_a_function_that_outgrows_70_lines_is_two_functions():
+    lengths = {
+        f"{name_of(file)}.{node.name}": node.end_lineno - node.lineno + 1
+        for file in modules()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+
+    assert {name: count for name, count in lengths.items() if count > MAX_FUNCTION_LINES} == {}
 
 
 def test_nothing_is_called_utils_helpers_or_manager():

@@ -180,6 +180,13 @@ SENTENCES = [
         ),
     ),
     (
+        errors.EditConflict("people/facts/lisa"),
+        (
+            "'people/facts/lisa' has changed since it was read; nothing was written. Read it again, then edit what is "
+            "there now"
+        ),
+    ),
+    (
         errors.ChangesMissed(),
         (
             "watch again, then read everything with `recall_all` and `recent`: this watch has ended, because changes "

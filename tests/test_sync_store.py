@@ -16,7 +16,7 @@ STRICT = (
     *("sense_memory/__init__.py", "sense_memory/arguments.py", "sense_memory/nostr/signer.py"),
     *(
         f"sense_memory/store/{name}.py"
-        for name in ("__init__", "memory_store", "palace", "journal", "persona_names")
+        for name in ("__init__", "memory_store", "palace", "journal", "lifetime", "persona_names")
     ),
     "sense_memory/sync_store.pyi",
 )

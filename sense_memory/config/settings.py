@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.arguments import CONTRADICTION_MODES, REVIVALS
+from sense_memory.arguments import CONTRADICTION_MODES, PROPOSAL_MODES, REVIVALS
 from sense_memory.config.agent_key import NSEC_VARIABLE, agent_key, default_home, open_key
 from sense_memory.config.config_file import NAME as _CONFIG
 from sense_memory.config.config_file import agent_config, read_config, read_text
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders.choice import Choice
     from sense_memory.search.embedders.embedder import Embedder
 
-_CONFIG_KEYS: Final = ("relays", "model", "revive", "search_forgotten")
+_CONFIG_KEYS: Final = ("relays", "model", "revive", "search_forgotten", "proposals")
 _AGENT_CONFIG_KEYS: Final = ("relays",)
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
 
@@ -81,6 +81,8 @@ class Settings:
         contradictions: what is done about memories that contradict each other: act (the default), suggest or off.
         revive: what revives a memory: use (the default) or recall; see `MemoryStore`.
         search_forgotten: whether forgotten memories follow the other hits of a search; by default no.
+        proposals: what hooks do with what sessions are worth remembering: review (the default; it waits until somebody
+            accepts it), accept (it becomes a memory at once) or off.
         origins: where the value of each setting came from: "argument", "environment", ".env", "config.toml" or
             "default". A key file by "default" is named after the agent. For `relays`, "config.toml" also means the
             agent's own config file.
@@ -100,6 +102,7 @@ class Settings:
     contradictions: str
     revive: str
     search_forgotten: bool
+    proposals: str
     origins: Mapping[str, str] = field(hash=False)
     relay_origins: Mapping[str, str] = field(hash=False)
 
@@ -125,6 +128,7 @@ class Settings:
         contradictions: str | None = None,
         revive: str | None = None,
         search_forgotten: str | None = None,
+        proposals: str | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Settings:
         """Gather all settings. Reads files, writes none.
@@ -147,6 +151,7 @@ class Settings:
             contradictions: act, suggest or off.
             revive: use or recall.
             search_forgotten: yes or no.
+            proposals: review, accept or off.
             environ: the environment variables.
 
         Raises:
@@ -154,9 +159,8 @@ class Settings:
         """
         sources, folder, env_path = _find_home(home, env_file, environ)
         name = _find_agent(agent, sources)
-        config = _read_config(folder.value, _CONFIG, _CONFIG_KEYS)
-        own = agent_config(name.value)
-        configs = {_CONFIG: config, own: _read_config(folder.value, own, _AGENT_CONFIG_KEYS)}
+        configs = _read_configs(folder.value, name.value)
+        sources = replace(sources, config={key: configs[_CONFIG].get(key) for key in _CONFIG_KEYS})
         urls, relay_origins = find_relays(relays, sources, folder.value, configs)
         found: dict[str, SettingValue[Any]] = {
             "home": folder,
@@ -169,12 +173,11 @@ class Settings:
             "plan": _find_plan(plan, sources),
             "embedder": sources.embedder(embedder),
             "share_embeddings": sources.switch("share_embeddings", share_embeddings),
-            "model": sources.model(model, config.get("model")),
-            "contradictions": _find_contradictions(contradictions, sources),
-            "revive": sources.choice("revive", revive, config.get("revive"), REVIVALS),
-            "search_forgotten": sources.switch(
-                "search_forgotten", search_forgotten, config.get("search_forgotten")
-            ),
+            "model": sources.model(model),
+            "contradictions": sources.choice("contradictions", contradictions, CONTRADICTION_MODES),
+            "revive": sources.choice("revive", revive, REVIVALS),
+            "proposals": sources.choice("proposals", proposals, PROPOSAL_MODES),
+            "search_forgotten": sources.switch("search_forgotten", search_forgotten),
         }
         values = {setting: item.value for setting, item in found.items()}
         origins = MappingProxyType({setting: item.origin for setting, item in found.items()})
@@ -363,6 +366,15 @@ def _find_key_file(
     return SettingValue(path, origin)
 
 
+def _read_configs(home: Path, agent: str) -> dict[str, dict[str, Any]]:
+    """The values of the config file of all agents, and of the agent's own, by the name of the file."""
+    own = agent_config(agent)
+    return {
+        _CONFIG: _read_config(home, _CONFIG, _CONFIG_KEYS),
+        own: _read_config(home, own, _AGENT_CONFIG_KEYS),
+    }
+
+
 def _read_config(home: Path, name: str, keys: Sequence[str]) -> dict[str, Any]:
     """The values of a config file; warns of keys that are not among `keys`."""
     config = read_config(home, name)
@@ -379,13 +391,6 @@ def _find_plan(argument: str | None, sources: Sources) -> SettingValue[Plan]:
     if found is None:
         raise invalid("plan", origin, f"must be one of {', '.join(PLANS)}")
     return SettingValue(found, origin)
-
-
-def _find_contradictions(argument: str | None, sources: Sources) -> SettingValue[str]:
-    mode, origin = sources.text("contradictions", argument)
-    if mode is not None and mode not in CONTRADICTION_MODES:
-        raise invalid("contradictions", origin, "must be act, suggest or off")
-    return SettingValue(mode or CONTRADICTION_MODES[0], origin)
 
 
 def _given_env_file(path: str | os.PathLike[str]) -> Path:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
@@ -42,6 +42,7 @@ _VARIABLES: Final = {
     "contradictions": "SENSE_MEMORY_CONTRADICTIONS",
     "revive": "SENSE_MEMORY_REVIVE",
     "search_forgotten": "SENSE_MEMORY_SEARCH_FORGOTTEN",
+    "proposals": "SENSE_MEMORY_PROPOSALS",
 }
 
 _SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromkeys(
@@ -69,11 +70,13 @@ class Sources:
         environ: values from the environment, by setting.
         dotenv: values from the `.env` file, by setting.
         env_file: the `.env` file, or None.
+        config: values from the config file of all agents, by setting; of the settings that it may have.
     """
 
     environ: Mapping[str, str]
     dotenv: Mapping[str, str]
     env_file: Path | None
+    config: Mapping[str, object] = field(default_factory=dict)
 
     @classmethod
     def of(cls, environ: Mapping[str, str], dotenv: Mapping[str, str], env_file: Path | None) -> Sources:
@@ -103,34 +106,31 @@ class Sources:
         except RuntimeError:
             raise invalid(name, origin, "there is no user with this `~` name; write the full path") from None
 
-    def choice(
-        self, name: str, argument: str | None, config: object, values: Sequence[str]
-    ) -> SettingValue[str]:
-        """As `text`, then from the config file: one of `values`; the default is the first."""
-        text, origin = self.text(name, argument)
-        if text is None and config is not None:
-            text, origin = str(config), CONFIG
+    def text_or_config(self, name: str, argument: str | None) -> SettingValue[str | None]:
+        """As `text`, then from the config file."""
+        found = self.text(name, argument)
+        if found.value is None and (config := self.config.get(name)) is not None:
+            refuse_key(name, str(config), CONFIG)
+            return SettingValue(str(config), CONFIG)
+        return found
+
+    def choice(self, name: str, argument: str | None, values: Sequence[str]) -> SettingValue[str]:
+        """As `text_or_config`: one of `values`; the default is the first."""
+        text, origin = self.text_or_config(name, argument)
         if text is not None and text not in values:
-            raise invalid(name, origin, f"must be {' or '.join(values)}")
+            raise invalid(name, origin, f"must be {', '.join(values[:-1])} or {values[-1]}")
         return SettingValue(text or values[0], origin)
 
-    def switch(self, name: str, argument: str | None, config: object = None) -> SettingValue[bool]:
-        """As `text`, then from the config file, as a boolean; the default is no."""
-        text, origin = self.text(name, argument)
-        if text is None and config is not None:
-            text, origin = str(config), CONFIG
+    def switch(self, name: str, argument: str | None) -> SettingValue[bool]:
+        """As `text_or_config`, as a boolean; the default is no."""
+        text, origin = self.text_or_config(name, argument)
         if (text or "no").lower() not in _SWITCH:
             raise invalid(name, origin, "must be yes or no")
         return SettingValue(_SWITCH[(text or "no").lower()], origin)
 
-    def model(
-        self, argument: str | None, config: object
-    ) -> SettingValue[ModelChoice | InvalidSetting | None]:
-        """As `text`, then from the config file, as a language model; a bad value is handled as by `embedder`."""
-        text, origin = self.text("model", argument)
-        if text is None and config is not None:
-            text, origin = config if isinstance(config, str) else "", CONFIG
-            refuse_key("model", text, origin)
+    def model(self, argument: str | None) -> SettingValue[ModelChoice | InvalidSetting | None]:
+        """As `text_or_config`, as a language model; a bad value is handled as by `embedder`."""
+        text, origin = self.text_or_config("model", argument)
         try:
             return SettingValue(ModelChoice.parse("none" if text is None else text), origin)
         except InvalidInput as error:

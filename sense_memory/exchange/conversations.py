@@ -22,7 +22,7 @@ from sense_memory.mind.chat.conversation import IMPORTED
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-_ROLES: Final = {
+ROLES: Final = {
     "user": "user",
     "human": "user",
     "assistant": "assistant",
@@ -108,7 +108,7 @@ def _has_speaker_and_text(found: Any) -> bool:
 
 def is_message(found: Any) -> bool:
     """Whether an object is a single message, as in JSON lines of one conversation."""
-    return _has_speaker_and_text(found) and str(found.get("role", found.get("sender"))).lower() in _ROLES
+    return _has_speaker_and_text(found) and str(found.get("role", found.get("sender"))).lower() in ROLES
 
 
 def read(found: list[tuple[int, Any]], file: str) -> ReaderResult:
@@ -128,7 +128,7 @@ def read(found: list[tuple[int, Any]], file: str) -> ReaderResult:
             continue
         kinds.append(kind)
         reader = {"ChatGPT": _chatgpt, "Claude": _claude, "chat": _generic}[kind]
-        _add(reading, reader(value, reading), kind, file, number)
+        add_chat(reading, reader(value, reading), kind, file, number)
     reading.left_out += Counter[str]()  # drops zeros
     reading.format = (
         f"conversations of {kinds[0]}" if len(set(kinds)) == 1 and kinds[0] != "chat" else "conversations"
@@ -187,7 +187,7 @@ def _title(path: str, title: str, kind: str, *, file: str, number: int, begin: f
     return Item(ItemKind.LOG, path, title, file, number, begin, fields=fields)
 
 
-def _add(reading: ReaderResult, chat: Chat, kind: str, file: str, number: int) -> None:
+def add_chat(reading: ReaderResult, chat: Chat, kind: str, file: str, number: int) -> None:
     """Add the entries of one conversation: its title, then its messages in order."""
     if not chat.messages:
         reading.left_out["conversations without a message"] += 1
@@ -282,7 +282,7 @@ def _chatgpt_message(node: str, mapping: Mapping[str, Any], reading: ReaderResul
         return None
     author, content = message.get("author"), message.get("content")
     author = author if isinstance(author, dict) else {}
-    role = _ROLES.get(str(author.get("role", "")).lower())
+    role = ROLES.get(str(author.get("role", "")).lower())
     if role is None or not isinstance(content, dict):
         reading.left_out[_TEXTLESS] += 1
         return None
@@ -343,7 +343,7 @@ def _claude(found: Mapping[str, Any], reading: ReaderResult) -> Chat:
 def _claude_message(
     message: Mapping[str, Any], number: int, reading: ReaderResult
 ) -> Iterator[ExportedMessage]:
-    role = _ROLES.get(str(message.get("sender", "")).lower())
+    role = ROLES.get(str(message.get("sender", "")).lower())
     if role is None:
         reading.left_out[_TEXTLESS] += 1
         return
@@ -391,6 +391,28 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
+def passages(
+    ident: str, text: str, *, title: str, tags: list[str], at: float | None, place: tuple[str, int]
+) -> list[Item]:
+    """A text as passages of the archive: one, or several if the text is too long for an event.
+
+    Args:
+        ident: what the text is in its program; the same text of the same export gives the same records.
+        text: the text, word for word.
+        title: the title of the passages; may be empty.
+        tags: their tags.
+        at: when the text was written, seconds since 1970; None if unknown.
+        place: the file's name for people, and the line or number of the object.
+    """
+    file, number = place
+    fields = {"tags": tags, "topics": [], "title": title, "source": "", "ts": at or 0.0}
+    return [
+        Item(ItemKind.MIND, path, part, file, number, at, fields={"content": part, **fields})
+        for count, part in enumerate(items.parts_of(text))
+        if part.strip() and (path := f"mind/archive/{items.fingerprint(f'{ident}/{count}')}")
+    ]
+
+
 def claude_projects(found: list[tuple[int, Any]], file: str) -> ReaderResult:
     """Read the documents and instructions of Claude's projects, as passages of the archive."""
     reading = ReaderResult("Claude")
@@ -404,15 +426,14 @@ def claude_projects(found: list[tuple[int, Any]], file: str) -> ReaderResult:
             for doc in _dicts(project.get("docs"))
         ]
         for title, text, then in pages:
-            for count, part in enumerate(items.parts_of(text)):
-                if part.strip():
-                    ident = items.fingerprint(f"{project.get('uuid')}/{title}/{count}")
-                    fields = {"content": part, "tags": [name] if name else [], "topics": [], "title": title}
-                    path = f"mind/archive/{ident}"
-                    when = {"source": "", "ts": then or at or 0.0}
-                    reading.items.append(
-                        Item(ItemKind.MIND, path, part, file, number, then, fields={**fields, **when})
-                    )
+            reading.items += passages(
+                f"{project.get('uuid')}/{title}",
+                text,
+                title=title,
+                tags=[name] if name else [],
+                at=then or at,
+                place=(file, number),
+            )
     return reading
 
 
@@ -466,7 +487,7 @@ def _generic(found: Mapping[str, Any], reading: ReaderResult) -> Chat:
     """A conversation of messages with a role and a text, as chat programs and model APIs write them."""
     messages = []
     for number, message in enumerate(_dicts(found.get("messages")), 1):
-        role = _ROLES.get(str(message.get("role", message.get("sender", ""))).lower())
+        role = ROLES.get(str(message.get("role", message.get("sender", ""))).lower())
         content = message.get("content", message.get("text", message.get("parts")))
         text = content if isinstance(content, str) else _blocks_text(content, reading)
         if role and text.strip():

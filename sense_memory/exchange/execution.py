@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange.items import Item, ItemKind, Problem
+from sense_memory.exchange.readable import BLOCKS
 from sense_memory.mind.log import NewEntry
 
 
@@ -127,7 +128,13 @@ async def _write_log(store: MemoryStore, batch: Sequence[Item]) -> None:
 
 
 async def _write_mind(store: MemoryStore, batch: Sequence[Item]) -> None:
-    fields = {item.path: item.fields for item in batch}
+    fields: dict[str, Mapping[str, Any]] = {}
+    for item in batch:
+        label = item.path.removeprefix(BLOCKS)
+        is_block = label != item.path
+        fields |= (
+            await store.mind.blocks.as_records(label, item.fields) if is_block else {item.path: item.fields}
+        )
 
     async def edited(_: object) -> dict[str, Mapping[str, Any]]:
         return fields

@@ -15,8 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 
 from sense_memory.errors import InvalidInput
-from sense_memory.exchange import conversations, markdown, readable, structured
-from sense_memory.exchange.import_files import Files, open_files, read_source, text_of
+from sense_memory.exchange import (
+    basic_memory,
+    cogx,
+    conversations,
+    knowledge_graph,
+    letta,
+    markdown,
+    mempalace,
+    readable,
+    structured,
+)
+from sense_memory.exchange.import_files import SQLITE_HEAD, Files, open_files, read_source, text_of
 from sense_memory.exchange.items import Problem, ReaderResult
 
 
@@ -40,7 +50,8 @@ _IGNORED_FILES: Final = {  # files in exports of ChatGPT and Claude, with the re
 _HEAD_BYTES: Final = 400
 _EVENT_BYTES: Final = 4_000_000  # the first JSON line of a file of events is looked for in this many bytes,
 _EVENT_LINES: Final = 50  # and in this many lines
-_SAMPLE_COUNT: Final = 5  # notes of a folder that are looked at
+_SAMPLE_COUNT: Final = 5  # notes of a folder that are looked at, and
+_SAMPLE_LINES: Final = 20  # lines of JSON lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +90,26 @@ def _json_file(source: Source, format_: str = "") -> ReaderResult:
     first = next((value for _, value in found), None)
     if readable.is_readable_line(first):
         return readable.read_lines(raw, source.shown)
+    if format_ == "server-memory" or (not format_ and _is_graph(first, raw)):
+        if not knowledge_graph.is_graph(first):
+            found, bad = structured.lines_of(raw)
+        return knowledge_graph.read(found, bad, source.shown)
+    if format_ == "letta" or (not format_ and letta.agent_file(first) is not None):
+        return letta.read(first, source.shown)
     if not format_ and _are_messages(found):
         reading = conversations.read(found, source.shown)
         reading.problems += [Problem(source.shown, number, reason) for number, reason in bad]
         return reading
     name = "memories of mem0" if format_ == "mem0" or structured.is_mem0(first) else "JSON"
     return structured.objects(found, bad, source.shown, name)
+
+
+def _is_graph(first: Any, raw: bytes) -> bool:
+    """Whether a file has entities or relations; a single relation is looked for in the line, because its object is flat."""
+    lines = b"\n".join(raw.split(b"\n", _SAMPLE_LINES)[:_SAMPLE_LINES])
+    return any(
+        knowledge_graph.is_record(value) for value in (first, *(v for _, v in structured.lines_of(lines)[0]))
+    )
 
 
 def _are_messages(found: list[tuple[int, Any]]) -> bool:
@@ -158,7 +183,13 @@ FORMATS: Final = {
         Format("daily", "one daily note", lambda files: markdown.note(files, as_daily=True)),
         Format("json", "JSON or JSON lines", lambda files: _json_files(files, "JSON")),
         Format("mem0", "memories of mem0", lambda files: _json_files(files, "mem0")),
-        Format("mempalace", "an export of MemPalace", markdown.mempalace),
+        Format(
+            "server-memory", "the graph of server-memory", lambda files: _json_files(files, "server-memory")
+        ),
+        Format("letta", "an agent file of Letta", lambda files: _json_files(files, "letta")),
+        Format("mempalace", "a store or an export of MemPalace", mempalace.read),
+        Format("basic-memory", "notes of basic-memory", basic_memory.read),
+        Format("cogx", "an archive of cognee", cogx.read),
         Format("chats", "conversations of ChatGPT, Claude and others", _chat_files),
     )
 }
@@ -219,12 +250,18 @@ def _of_folder(files: Files) -> str:
     notes = [source for source in files.sources if source.path.suffix.lower() in markdown.NOTES]
     if notes and all(_is_readable_note(_head(source)) for source in notes[:_SAMPLE_COUNT]):
         return "readable"  # a part of an export
+    if any(cogx.is_archive(files, _head(manifest)) for manifest in files.named(cogx.MANIFEST)):
+        return "cogx"
+    if mempalace.is_store(files) and not notes:
+        return "mempalace"
     if index := files.named("index.md"):
         head = _head(index[0])
         if head.startswith((b"# Palace Export", b"# Snapshot Index", b"# Wing Export")):
             return "mempalace"
     if files.named("MEMORY.md") or {"SOUL.md", "memory"} & {name.partition("/")[0] for name in names}:
         return "openclaw"
+    if notes and all(basic_memory.is_note(_head(source)) for source in notes[:_SAMPLE_COUNT]):
+        return "basic-memory"
     objects = [source for source in files.sources if source.path.suffix.lower() in {".json", ".jsonl"}]
     if objects and not notes:
         return "file"
@@ -235,19 +272,36 @@ def _of_file(source: Source) -> str:
     suffix = source.path.suffix.lower()
     head = _head(source)
     if suffix in markdown.NOTES:
-        return "readable" if _is_readable_note(head) else "daily" if markdown.is_daily(source) else "notes"
+        return _of_note(source, head)
+    if head.startswith(SQLITE_HEAD):
+        return "mempalace"
     if not head.strip() or _is_event(source):
         return EVENTS
-    try:
-        begin = text_of(head)[0].lstrip()[:1]
-    except InvalidInput:
-        begin = ""
+    begin = _first_character(head)
+    if begin == '"' and suffix == ".af":  # some servers write the agent file as a text in JSON
+        return "letta"
     if begin not in {"{", "["}:
         known = "; ".join(f"{item.about} ({item.name})" for item in FORMATS.values())
         raise InvalidInput(
             f"the format of {source.name} is not recognised, and nothing was written; name it with `--as NAME`. Formats: {known}; our encrypted export and other Nostr events ({EVENTS})"
         )
     return "file"
+
+
+def _first_character(head: bytes) -> str:
+    """The first character that is no blank; empty if the bytes are no text. The last character may be cut."""
+    for cut in range(4):
+        with suppress(InvalidInput):
+            return text_of(head[: len(head) - cut])[0].lstrip()[:1]
+    return ""
+
+
+def _of_note(source: Source, head: bytes) -> str:
+    if _is_readable_note(head):
+        return "readable"
+    if basic_memory.is_note(head):
+        return "basic-memory"
+    return "daily" if markdown.is_daily(source) else "notes"
 
 
 def _is_readable_note(head: bytes) -> bool:

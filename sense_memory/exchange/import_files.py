@@ -14,7 +14,7 @@ import stat
 import zipfile
 import zlib
 from collections import Counter
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -25,7 +25,7 @@ from sense_memory.exchange.items import Problem
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import IO
 
 MAX_FILE_BYTES: Final = 1_000_000_000  # an export of ten years of chats has some 500 MB
@@ -33,9 +33,12 @@ MAX_TOTAL_BYTES: Final = 2_000_000_000  # of all files together, whose texts are
 MAX_NOTE_BYTES: Final = 50_000_000  # of one Markdown file
 MAX_FILES_COUNT: Final = 200_000
 MAX_DEPTH: Final = 100  # of folders; `os.walk` of Python 3.11 is recursive
+_PIECE_BYTES: Final = 1 << 20
 _SMALL_BYTES: Final = 10_000_000  # a file of at most this size may have any compression ratio
 _MAX_RATIO: Final = 100  # exports of chats are compressed to a tenth
 _HIDDEN: Final = "hidden files and folders"
+SQLITE_COMPANIONS: Final = ("-wal", "-journal")  # files beside a SQLite file that hold changes of it
+SQLITE_HEAD: Final = b"SQLite format 3\0"
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -110,13 +113,18 @@ def open_files(path: Path) -> Files:
     if not stat.S_ISREG(mode):
         raise InvalidInput(f"{path} is neither a file nor a folder; nothing was written")
     with path.open("rb") as file:
-        is_zip = file.read(4) in {b"PK\x03\x04", b"PK\x05\x06"}
-    if is_zip:
+        head = file.read(len(SQLITE_HEAD))
+    if head[:4] in {b"PK\x03\x04", b"PK\x05\x06"}:
         return _archive(path, path.name)
     # The name of the folder belongs to the origin, because every project has a MEMORY.md.
     shown = f"{path.absolute().parent.name}/{path.name}".lstrip("/")
-    source = Source(path.name, shown, path.stat().st_size, partial(_open, path), Budget())
-    return Files(label, [source], is_single=True)
+    budget = Budget()
+    beside = [path.with_name(f"{path.name}{suffix}") for suffix in SQLITE_COMPANIONS if head == SQLITE_HEAD]
+    sources = [
+        Source(each.name, shown, each.stat().st_size, partial(_open, each), budget)
+        for each in (path, *(each for each in beside if each.is_file() and not each.is_symlink()))
+    ]
+    return Files(label, sources, is_single=True)
 
 
 def _label(path: Path) -> str:
@@ -211,6 +219,19 @@ class Budget:
         self._left -= len(found)
         return found
 
+    def copy(self, file: IO[bytes], target: IO[bytes]) -> None:
+        """Copy a whole file, piece by piece.
+
+        Raises: as `read`.
+        """
+        size, most = 0, min(MAX_FILE_BYTES, self._left)
+        while piece := file.read(_PIECE_BYTES):
+            size += len(piece)
+            if size > most:
+                raise InvalidInput(f"has more than {most:,} bytes, which is what may still be read")
+            target.write(piece)
+        self._left -= size
+
 
 def _archive(path: Path, label: str) -> Files:
     try:
@@ -255,15 +276,30 @@ def read_source(source: Source, size: int | None = None) -> bytes:
     Raises:
         InvalidInput: the file cannot be read, or has too many bytes.
     """
+    with _reading(), source.open() as file:
+        return source.budget.read(file) if size is None else file.read(size)
+
+
+@contextmanager
+def _reading() -> Iterator[None]:
+    """Turn the errors of reading a file into InvalidInput."""
     try:
-        with source.open() as file:
-            return source.budget.read(file) if size is None else file.read(size)
+        yield
     except OSError as error:
         raise InvalidInput(f"cannot be read ({error.strerror})") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise InvalidInput(f"cannot be unpacked ({error})") from None
     except MemoryError:
         raise InvalidInput("is too large for the memory of this machine") from None
+
+
+def copy_source(source: Source, target: Path) -> None:
+    """Copy a file, piece by piece.
+
+    Raises: as `read_source`.
+    """
+    with _reading(), source.open() as file, target.open("xb") as copy:
+        source.budget.copy(file, copy)
 
 
 def text_of(raw: bytes) -> tuple[str, str]:

@@ -26,7 +26,7 @@ from sense_memory import arguments
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange import items as names
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, fingerprint
-from sense_memory.exchange.readable import EDITABLE, edited_state, record_state, state_of
+from sense_memory.exchange.readable import EDITABLE, edited_state, record_state, state_of, whole_record
 from sense_memory.limits import (
     DAY_SECONDS,
     DEFAULT_HALFLIFE_DAYS,
@@ -273,7 +273,7 @@ class _PalaceComparison:
         self._prolonged = 0  # memories that would arrive forgotten without a longer half-life
         self._forgotten_since = 0  # unchanged memories that are forgotten by now
         self._stored: dict[str, PersonaMemory] = {}
-        self._by_origin: dict[str, PersonaMemory] = {}
+        self._by_origin: dict[str, list[PersonaMemory]] = defaultdict(list)  # parts of a long text share one
         self._by_text: dict[tuple[str, str], list[PersonaMemory]] = defaultdict(list)  # by file and text
         self._by_place: dict[tuple[str, str], list[PersonaMemory]] = defaultdict(list)  # by file and facet
         self._earlier: dict[str, set[str]] = {}  # texts of the memories whose items have another text
@@ -286,7 +286,7 @@ class _PalaceComparison:
         self._stored = {memory.path: memory for memory in recalled}
         for memory in recalled:
             if memory.source.startswith("tool:"):
-                self._by_origin[memory.source] = memory
+                self._by_origin[memory.source].append(memory)
             elif document := names.document_of(memory.source):
                 self._by_text[document, memory.value].append(memory)
                 self._by_place[document, _place(memory.path)].append(memory)
@@ -316,10 +316,10 @@ class _PalaceComparison:
         found = None
         if item.exported:
             found = self._stored.get(item.path)
-        elif item.origin.startswith("tool:"):
-            found = self._by_origin.get(item.origin)
         else:
-            same = self._by_text.get((names.document_of(item.origin), item.text), [])
+            is_object = item.origin.startswith("tool:")
+            by_text = self._by_text.get((names.document_of(item.origin), item.text), [])
+            same = self._by_origin.get(item.origin, []) if is_object else by_text
             free = (memory for memory in same if memory.path not in self._claimed)
             found = max(free, key=partial(_kinship, item), default=None)
         if found is None:
@@ -505,10 +505,11 @@ def _place(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _kinship(item: Item, memory: PersonaMemory) -> tuple[bool, int, bool]:
-    """How well a memory with the text of an item matches it: by facet, by headings and tags, by name."""
+def _kinship(item: Item, memory: PersonaMemory) -> tuple[bool, bool, int, bool]:
+    """How well a memory matches an item: by text, by facet, by headings and tags, by name."""
     shared = set(item.fields.get("themes", ())) & set(memory.themes)
-    return _place(memory.path) == _place(item.path), len(shared), memory.path == item.path
+    is_same = memory.value == item.text
+    return is_same, _place(memory.path) == _place(item.path), len(shared), memory.path == item.path
 
 
 _HIDDEN_STATES: Final = frozenset({State.FORGOTTEN, State.DISSOLVED})
@@ -589,7 +590,8 @@ async def _plan_mind(
     for item in found:
         record = await _stored(plan, store.mind.records.read(item.path))
         if record:
-            steps.append(_compared(item, record_state(record.fields), edited_state(item), replaces))
+            here = (await whole_record(store, record)).fields
+            steps.append(_compared(item, record_state(here), edited_state(item), replaces))
         else:
             steps.append(Step(item, Fate.NEW))
     return steps

@@ -23,11 +23,16 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
 MAX_TEXT_BYTES: Final = 36_000  # of one text as JSON; the rest of 40,960 is for the memory's other fields
 _MAX_SOURCE_CHARS: Final = 180  # of the 200 that a source may have after its kind
 _SLUG_CHARS: Final = 48
+_FIELD_CHARS: Final = 40  # of the name of a field that is left out, and
+_MAX_REASONS: Final = (
+    60  # with so many reasons, further fields are counted together: the names come from the file
+)
+_NO_VALUES: Final[tuple[Any, ...]] = (None, "", 0, False, [], {})
 _KEY_WORDS: Final = 6  # words in the key of a text that has no name
 
 
@@ -111,6 +116,20 @@ class ReaderResult:
         self.problems += other.problems
         self.left_out.update(other.left_out)
         self.notes += [note for note in other.notes if note not in self.notes]
+
+    def count_unused(self, what: str, found: Mapping[str, Any], used: Container[str]) -> None:
+        """Count the fields of an object that hold a value and become nothing here, such as `hall of drawers`.
+
+        Args:
+            what: the objects, in the plural.
+            found: the object.
+            used: the names of the fields that become something.
+        """
+        for name, value in found.items():
+            if name not in used and value not in _NO_VALUES:
+                reason = f"{name[:_FIELD_CHARS]} of {what}"
+                is_counted = reason in self.left_out or len(self.left_out) < _MAX_REASONS
+                self.left_out[reason if is_counted else f"other fields of {what}"] += 1
 
 
 def fingerprint(text: str) -> str:

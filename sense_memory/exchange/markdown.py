@@ -1,4 +1,4 @@
-"""Markdown: curated notes (`MEMORY.md`, `CLAUDE.md`), daily notes, folders of notes (Obsidian), MemPalace exports. Pure.
+"""Markdown: curated notes (`MEMORY.md`, `CLAUDE.md`), daily notes and folders of notes (Obsidian). Pure.
 
 * A curated note becomes many memories. Each item of a bulleted list is one memory, with the lines below it. Everything
   between two such lists, headings or rules is one memory: text, numbered lists, tables, code, and a list below a line
@@ -28,7 +28,7 @@ from sense_memory.limits import MAX_LINKS_COUNT, MAX_NAME_CHARS, MAX_THEMES_COUN
 
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from sense_memory.exchange.front_matter import FrontMatter
     from sense_memory.exchange.import_files import Files, Source
@@ -396,7 +396,7 @@ def folder(files: Files, format_: str) -> ReaderResult:
     names = UniquePaths()
     pages: list[tuple[Source, FrontMatter, str]] = []
     for source in files.sources:
-        note = _note(source, reading)
+        note = read_note(source, reading)
         if note is None:
             continue
         if _stem(source) in _INSTRUCTIONS:
@@ -408,7 +408,7 @@ def folder(files: Files, format_: str) -> ReaderResult:
         elif not _text(note) and not _properties(source, note):
             reading.left_out["empty notes"] += 1
         else:
-            domain, facet = _place_of_folder(source)
+            domain, facet = place_of_folder(source)
             path = f"{domain}/{facet}/{items.name_of(source.path.stem)}"
             pages.append((source, note, names.assign(path, source.shown)))
     index = _Index(pages)
@@ -428,7 +428,7 @@ def _named_apart(reading: ReaderResult, names: UniquePaths) -> ReaderResult:
     return reading
 
 
-def _note(source: Source, reading: ReaderResult) -> FrontMatter | None:
+def read_note(source: Source, reading: ReaderResult) -> FrontMatter | None:
     """The front matter and text of a note; None if it is left out or cannot be read, which is recorded in `reading`."""
     suffix = source.path.suffix.lower()
     if suffix not in NOTES:
@@ -460,7 +460,7 @@ def note(files: Files, *, as_daily: bool | None = None) -> ReaderResult:
     names = UniquePaths()
     for source in files.sources:
         named = replace(source, name=f"{source.name}.md") if files.is_single else source
-        found = _note(source if source.path.suffix.lower() in NOTES else named, reading)
+        found = read_note(source if source.path.suffix.lower() in NOTES else named, reading)
         if found is None:
             continue
         is_of_day = is_daily(source) if as_daily is None else as_daily
@@ -471,7 +471,8 @@ def note(files: Files, *, as_daily: bool | None = None) -> ReaderResult:
     return reading
 
 
-def _place_of_folder(source: Source) -> tuple[str, str]:
+def place_of_folder(source: Source) -> tuple[str, str]:
+    """Domain and facet of a note: its top folder, and the folders below that."""
     folders = [items.place_of(name) for name in source.path.parts[:-1]]
     if not folders:
         return _FACET, _FACET
@@ -543,56 +544,3 @@ def _page(source: Source, note: FrontMatter, path: str, index: _Index, names: Un
 
 def _text(note: FrontMatter) -> str:
     return note.body.strip("\r\n").rstrip()
-
-
-# ── MemPalace ───────────────────────────────────────────────────────────────────────────
-
-_drawer_field = re.compile(r"\| (Source|Filed|Added by) \| (.*) \|").fullmatch
-
-
-def mempalace(files: Files) -> ReaderResult:
-    """Read an export of MemPalace: a folder for each wing, a file for each room, a heading for each drawer.
-
-    A wing becomes a domain, a room a facet, and a drawer a memory whose key is the id of the drawer.
-    """
-    reading = ReaderResult(
-        "an export of MemPalace", problems=list(files.problems), left_out=Counter(files.left_out)
-    )
-    for source in files.sources:
-        if source.path.name in {"index.md", "overview.md", "manifest.json"}:
-            reading.left_out["indexes of the export"] += 1
-        elif (note := _note(source, reading)) is not None:
-            reading.items += _drawers(source, note.body, reading)
-    return reading
-
-
-def _drawers(source: Source, text: str, reading: ReaderResult) -> Iterator[Item]:
-    lines = text.split("\n")
-    first = re.fullmatch(r"# (.+) / (.+)", lines[0].rstrip()) if lines else None
-    wing, room = (first[1], first[2]) if first else (source.path.parent.name, source.path.stem)
-    starts = [
-        place
-        for place, line in enumerate(lines)
-        if line.startswith("## ") and lines[place + 1 : place + 2] == [""] and _quotes(lines, place + 2)
-    ]
-    if not starts:
-        reading.problems.append(Problem(source.shown, 1, "has no drawers"))
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        quoted, place = [], start + 2
-        while place < end and lines[place].startswith(">"):
-            quoted.append(lines[place].removeprefix(">").removeprefix(" "))
-            place += 1
-        values = {found[1]: found[2] for line in lines[place:end] if (found := _drawer_field(line))}
-        ident, content = lines[start][3:].strip(), "\n".join(quoted).rstrip()
-        if not content.strip():
-            reading.problems.append(Problem(source.shown, start + 1, "the drawer is empty"))
-            continue
-        path = f"{items.place_of(wing)}/{items.place_of(room)}/{items.name_of(ident)}"
-        file = values.get("Source", "unknown").replace("\\", "/").rpartition("/")[2]
-        fields = {"themes": items.themes_of([] if file == "unknown" else [file])}
-        at, origin = items.time_of(values.get("Filed", "")), items.tool_origin("mempalace", ident)
-        yield Item(ItemKind.PALACE, path, content, source.shown, start + 1, at, origin, fields, has_name=True)
-
-
-def _quotes(lines: Sequence[str], place: int) -> bool:
-    return place < len(lines) and lines[place].startswith(">")

@@ -24,6 +24,7 @@ import orjson
 
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange import front_matter, items
+from sense_memory.exchange.export_filter import ExportFilter
 from sense_memory.exchange.import_files import read_source, text_of
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, fingerprint
 from sense_memory.limits import DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
@@ -46,12 +47,14 @@ if TYPE_CHECKING:
 
     _T = TypeVar("_T")
 
+ALL: Final = ExportFilter()
 MANIFEST: Final = "sense-memory.json"
 KIND_FIELD: Final = "sense-memory"  # the field with the kind of an entry; it also marks our files
 _VERSION: Final = 1
 _EXPORT: Final = "readable export"
+BLOCKS: Final = "mind/block/"
 _TEXTS: Final = {  # the paths of exported records, or prefixes of them, each with the field that is the text
-    "mind/block/": "value",
+    BLOCKS: "value",
     "mind/archive/": "content",
     "mind/topic/": "summary",
     "mind/identity": "themes",
@@ -66,6 +69,9 @@ _README: Final = """This folder is a readable export of sense-memory: the memori
 Anyone who can read these files can read the memories. `sense-memory export FILE` writes an encrypted export instead.
 
 `sense-memory import FOLDER` imports this folder again, word for word. If you edit a text here, the import edits its memory.
+"""
+_PARTIAL: Final = """
+It is only a part of the memories, and no backup: `filter` in sense-memory.json says which.
 """
 _DEFAULTS: Final = {"halflife_days": DEFAULT_HALFLIFE_DAYS, "confidence": 1.0}
 _TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "written_at", "dissolved_at")
@@ -88,12 +94,33 @@ class ExportedMemory:
         name: the name from which the file name is made.
         values: all fields except the text.
         text: the text, word for word.
+        at: its date for an `ExportFilter`, seconds since 1970.
+        event_id: the event that holds it; empty for an entry of the log, which shares its event with others.
     """
 
     folder: tuple[str, ...]
     name: str
     values: dict[str, Any] = field(repr=False)
     text: str = field(repr=False)
+    at: float = 0.0
+    event_id: str = ""
+
+    @property
+    def path(self) -> str:
+        """Its name for an `ExportFilter`."""
+        match self.values[KIND_FIELD]:
+            case "journal":
+                return f"journal/{str(self.values['created_at'])[:10]}"
+            case "log":
+                return f"mind/conversation/{self.name}" if self.name else "mind/log"
+        return str(self.values["path"])
+
+    @property
+    def themes(self) -> list[str]:
+        """Its themes, or its tags and topics."""
+        found = self.values.get("fields", self.values)
+        lists = (found.get(name) for name in ("themes", "tags", "topics"))
+        return [name for some in lists if isinstance(some, list) for name in some if isinstance(name, str)]
 
 
 @dataclass(slots=True)
@@ -104,11 +131,15 @@ class Exported:
         path: the folder or the file.
         counts: how many memories of each kind were written.
         notes: what may be missing, and why.
+        conditions: of the filter, so that the export is only a part; empty if it has everything.
+        left_out: how many memories the filter left out.
     """
 
     path: str
     counts: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    conditions: dict[str, object] = field(default_factory=dict)
+    left_out: int = 0
 
 
 # ── Export ──────────────────────────────────────────────────────────────────────────────
@@ -118,10 +149,11 @@ async def write_readable(
     store: MemoryStore,
     target: Path,
     *,
+    only: ExportFilter = ALL,
     overwrite: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Exported:
-    """Write every memory of a store as plain text: into a new folder, or into a file whose name ends in `.jsonl`.
+    """Write the memories of a store as plain text: into a new folder, or into a file whose name ends in `.jsonl`.
 
     The export contains palace memories, the journal, flat memories, and the mind's blocks, archive, topics, identity,
     objectives, conversations and log. It does not contain earlier versions, drafts, scenes or shares. Files have mode 0600,
@@ -130,15 +162,15 @@ async def write_readable(
     Args:
         store: an open store.
         target: the folder, which must not exist or must be empty; or the file.
+        only: which memories; by default all. The head of a part says that it is one, and which.
         overwrite: whether to replace an existing file; a folder is never replaced.
         progress: called with the number of memories written to a folder so far.
 
     Raises:
-        InvalidInput: the target exists or cannot be written; nothing was changed.
+        InvalidInput: the target exists or cannot be written, or no memory fulfils the filter; nothing was changed.
     """
     exported = Exported(str(target))
-    found = await _entries(store, exported)
-    exported.counts = Counter(entry.values[KIND_FIELD] for entry in found)
+    found = await entries(store, exported, only)
     head = {
         KIND_FIELD: _EXPORT,
         "version": _VERSION,
@@ -146,6 +178,8 @@ async def write_readable(
         "exported_at": _date_text(store.clock()),
         "counts": dict(exported.counts),
     }
+    if only:
+        head |= {"is_partial": True, "filter": exported.conditions, "left_out": exported.left_out}
     if target.suffix.lower() == ".jsonl":
         lines = ({**entry.values, "text": entry.text} for entry in found)
         bodies = (orjson.dumps(line) for line in (head, *lines))
@@ -155,7 +189,22 @@ async def write_readable(
     return exported
 
 
-async def _entries(store: MemoryStore, exported: Exported) -> list[ExportedMemory]:
+async def entries(store: MemoryStore, exported: Exported, only: ExportFilter = ALL) -> list[ExportedMemory]:
+    """The memories of an export; counts, conditions and notes go into `exported`.
+
+    Raises:
+        InvalidInput: no memory fulfils the filter.
+    """
+    everything = await _everything(store, exported)
+    found = [entry for entry in everything if only.takes(entry.path, entry.at, entry.themes)]
+    exported.counts = Counter(entry.values[KIND_FIELD] for entry in found)
+    exported.conditions, exported.left_out = only.conditions(_date_text), len(everything) - len(found)
+    if only and not found:
+        raise InvalidInput(f"none of {len(everything):,} memories fulfils the filter; nothing was written")
+    return found
+
+
+async def _everything(store: MemoryStore, exported: Exported) -> list[ExportedMemory]:
     async def read_all(what: str, found: Awaitable[list[_T]]) -> list[_T]:
         try:
             return await found
@@ -165,25 +214,30 @@ async def _entries(store: MemoryStore, exported: Exported) -> list[ExportedMemor
             )
             return []
 
-    entries = [
+    whole = [
         _palace(memory)
         for memory in sorted(
             await read_all("palace memories", store.persona_recall(include_forgotten=True)),
             key=lambda memory: memory.path,
         )
     ]
-    entries += map(_flat, await read_all("flat memories", store.recall_all()))
+    whole += map(_flat, await read_all("flat memories", store.recall_all()))
     journal = await read_all("journal entries", store.recent(MAX_RECENT_COUNT))
     if len(journal) == MAX_RECENT_COUNT:
         exported.notes.append(f"only the newest {MAX_RECENT_COUNT:,} journal entries were exported")
-    entries += map(_journal, reversed(journal))
+    whole += map(_journal, reversed(journal))
     records = store.mind.records
     for prefix, named in _TEXTS.items():
         found = records.under(prefix) if prefix.endswith("/") else _single(records, prefix)
         held = await read_all(f"records of the mind ({prefix.rstrip('/').rpartition('/')[2]})", found)
-        entries += [_record(record, named) for record in held]
-    entries += map(_log, await read_all("entries of the log", store.mind.log.entries()))
-    return entries
+        whole += [_record(await whole_record(store, record), named) for record in held]
+    whole += map(_log, await read_all("entries of the log", store.mind.log.entries()))
+    return whole
+
+
+async def whole_record(store: MemoryStore, record: MindRecord) -> MindRecord:
+    """A record with the whole text in it, which a block may hold in pieces."""
+    return await store.mind.blocks.whole(record) if record.path.startswith(BLOCKS) else record
 
 
 async def _single(records: MindRecords, path: str) -> list[MindRecord]:
@@ -198,7 +252,8 @@ def _palace(memory: PersonaMemory) -> ExportedMemory:
         name: _json_value(name, value) for name, value in properties.items() if value not in {None, "", ()}
     }
     values["exported"] = state_of(memory.value, properties)
-    return ExportedMemory(("palace", memory.domain, memory.facet), memory.key, values, memory.value)
+    folder = ("palace", memory.domain, memory.facet)
+    return ExportedMemory(folder, memory.key, values, memory.value, memory.created_at, memory.event_id)
 
 
 def _json_value(name: str, value: Any) -> Any:
@@ -214,16 +269,17 @@ def state_of(text: str, properties: Mapping[str, Any]) -> str:
 
 def _flat(memory: Memory) -> ExportedMemory:
     values = {KIND_FIELD: "flat", "path": memory.key, "created_at": _date_text(memory.created_at)}
-    return ExportedMemory(
-        ("flat",), memory.key, {**values, "exported": fingerprint(memory.value)}, memory.value
-    )
+    values["exported"] = fingerprint(memory.value)
+    return ExportedMemory(("flat",), memory.key, values, memory.value, memory.created_at, memory.event_id)
 
 
 def _journal(entry: JournalEntry) -> ExportedMemory:
     when = _date_text(entry.created_at)
     day = str(when)[:19].replace("T", " ").replace(":", "")
     values = {KIND_FIELD: "journal", "created_at": when, "id": entry.event_id}
-    return ExportedMemory(("journal", str(when)[:7]), f"{day} {entry.event_id[:8]}", values, entry.content)
+    name = f"{day} {entry.event_id[:8]}"
+    folder = ("journal", str(when)[:7])
+    return ExportedMemory(folder, name, values, entry.content, entry.created_at, entry.event_id)
 
 
 def _record(record: MindRecord, named: str) -> ExportedMemory:
@@ -233,7 +289,9 @@ def _record(record: MindRecord, named: str) -> ExportedMemory:
     values = {KIND_FIELD: "mind", "path": record.path, "text_is": named if is_text else "", "fields": fields}
     values["exported"] = record_state(record.fields)
     *folder, _ = record.path.split("/")
-    return ExportedMemory(tuple(folder), record.name, values, text)
+    told = fields.get("ts")
+    at = float(told) if isinstance(told, int | float) and told > 0 else float(record.created_at)
+    return ExportedMemory(tuple(folder), record.name, values, text, at, record.event_id)
 
 
 def record_state(fields: Mapping[str, Any]) -> str:
@@ -253,7 +311,7 @@ def _log(entry: LogEntry) -> ExportedMemory:
         "conversation": entry.conversation,
         "payload": dict(entry.payload),
     }
-    return ExportedMemory(("mind", "log"), entry.conversation or "", values, "")
+    return ExportedMemory(("mind", "log"), entry.conversation or "", values, "", entry.at)
 
 
 def _date_text(seconds: float) -> str | float:
@@ -325,7 +383,8 @@ def _write_folder(
         target.parent.mkdir(parents=True, exist_ok=True)
         part.mkdir(mode=0o700)
         _write_file(part / MANIFEST, orjson.dumps(head, option=orjson.OPT_INDENT_2) + b"\n")
-        _write_file(part / "README.md", _README.encode())
+        partial = _PARTIAL if "filter" in head else ""
+        _write_file(part / "README.md", f"{_README}{partial}".encode())
         for count, (name, body) in enumerate(_bodies(entries), 1):
             path = part.joinpath(*name)
             for folder in reversed(

@@ -29,7 +29,7 @@ _DOMAINS: Final = ("domain", "wing", "namespace", "collection", "area", "scope")
 _FACETS: Final = ("facet", "room", "type", "kind", "category", "section", "topic")
 _THEMES: Final = ("themes", "tags", "categories", "labels", "keywords", "topics")
 _LINKS: Final = ("connections", "links", "related")
-_TIMES: Final = (
+TIMES: Final = (
     "created_at",
     "created",
     "createdAt",
@@ -61,6 +61,11 @@ def parsed(raw: bytes) -> tuple[list[tuple[int, Any]], list[tuple[int, str]]]:
     else:
         listed = _listed(whole, 0)
         return list(enumerate(listed if listed is not None else [whole], 1)), []
+    return lines_of(raw)
+
+
+def lines_of(raw: bytes) -> tuple[list[tuple[int, Any]], list[tuple[int, str]]]:
+    """The objects of JSON lines, each with its line; and the bad lines, each with the reason."""
     found, bad = list[tuple[int, Any]](), list[tuple[int, str]]()
     for number, line in enumerate(raw.split(b"\n"), 1):
         if not line.strip():
@@ -158,7 +163,7 @@ def _mem0(found: Mapping[str, Any], file: str, number: int) -> Iterator[Item]:
         f"{name}: {found[name]}" for name in ("user_id", "agent_id", "run_id", "app_id") if found.get(name)
     ]
     extra += [value for value in metadata.values() if isinstance(value, str)]
-    times = (_time(found), _time(metadata))
+    times = (time_in(found), time_in(metadata))
     at = next((time for time in times if time is not None), None)
     fields = {"themes": items.themes_of((*kinds, *extra))}
     origin = items.tool_origin("mem0", str(found["id"]))
@@ -178,11 +183,13 @@ def _object(found: Mapping[str, Any], file: str, number: int) -> Iterator[Item]:
     if isinstance(path, str) and path.count("/") == 2 and all(part.strip() for part in path.split("/")):
         domain, facet, key = path.split("/")
     elif key and name == "value" and not domain and not facet:
-        yield Item(ItemKind.FLAT, items.name_of(key), text, file, number, _time(both), origin, has_name=True)
+        yield Item(
+            ItemKind.FLAT, items.name_of(key), text, file, number, time_in(both), origin, has_name=True
+        )
         return
     place = f"{items.place_of(domain or 'notes')}/{items.place_of(facet or 'facts')}"
     fields = _fields(both)
-    at = _time(both)
+    at = time_in(both)
     full = f"{place}/{items.name_of(key or items.key_of(text))}"
     yield Item(ItemKind.PALACE, full, text, file, number, at, origin, fields, has_name=bool(key))
 
@@ -206,8 +213,9 @@ def _is_between(given: object, low: float, high: float) -> bool:
     return isinstance(given, int | float) and not isinstance(given, bool) and low <= given <= high
 
 
-def _time(found: Mapping[str, Any]) -> float | None:
-    times = (items.time_of(found[name]) for name in _TIMES if found.get(name) is not None)
+def time_in(found: Mapping[str, Any]) -> float | None:
+    """The time of an object under any usual name, seconds since 1970; None if there is none."""
+    times = (items.time_of(found[name]) for name in TIMES if found.get(name) is not None)
     return next((at for at in times if at is not None), None)
 
 

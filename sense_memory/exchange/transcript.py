@@ -16,6 +16,7 @@ import os
 import re
 import stat
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,7 +28,7 @@ from sense_memory.operating_system import open_plain, user_number
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 MAX_BYTES: Final = 16_000_000  # of a transcript, counted from its end; read in a tenth of a second
@@ -72,14 +73,21 @@ def messages_of(path: Path, session: str) -> list[TranscriptMessage]:
         InvalidInput: the path is not absolute, or not a regular file of this user.
         OSError: the file cannot be read.
     """
+    return messages_among(_records(path), session)
+
+
+def messages_among(records: Iterable[Any], session: str) -> list[TranscriptMessage]:
+    """The newest `MAX_MESSAGES` messages of records, which are what the lines of a transcript hold."""
     found: deque[TranscriptMessage] = deque(maxlen=MAX_MESSAGES)
-    for line in _lines(path):
-        try:
-            record = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            continue
+    for record in records:
         found.extend(messages_in(record, session))
     return list({message.id: message for message in found}.values())
+
+
+def _records(path: Path) -> Iterator[Any]:
+    for line in _lines(path):
+        with suppress(orjson.JSONDecodeError):
+            yield orjson.loads(line)
 
 
 def conversation_of(session: str) -> str:

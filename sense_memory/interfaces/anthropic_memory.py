@@ -1,8 +1,8 @@
 """Claude's memory tool (`memory_20250818`) on an agent's memories: each file is one memory.
 
 `/memories/{domain}/{facet}/{key}` is a palace memory, and `/memories/{key}` a flat one. Files at other depths are in
-the palace too, see `nested_names`; every path is read back exactly as given. Answers are the sentences of the tool's
-documentation, which models were trained on.
+the palace too, see `nested_names`; every path is read back exactly as given. Answers and refusals are the sentences of
+`BetaLocalFilesystemMemoryTool`, the SDK's own tool on files, wherever that has one.
 
 A path is a name and is never opened as a file. Paths that try to leave `/memories` are refused nevertheless, because
 they show that something is wrong.
@@ -161,7 +161,7 @@ class MemoryFiles:
             "rename": self._rename,
         }
         if name not in commands:
-            raise ToolError(f"Error: Unknown command: {printable(repr(name))}")
+            raise ToolError(f"Unknown command: {printable(repr(name))}")
         return await self._run(commands[name](command))
 
     async def clear(self) -> str:
@@ -174,10 +174,10 @@ class MemoryFiles:
                 return await call
             except NotSynced:
                 raise ToolError(
-                    "Error: Not found on this machine, but no relay has shown everything yet; try again in a minute"
+                    "Not found on this machine, but no relay has shown everything yet; try again in a minute"
                 ) from None
             except SenseMemoryError as error:
-                raise ToolError(f"Error: {error}") from None
+                raise ToolError(f"{error}") from None
 
     # ── Commands ────────────────────────────────────────────────────────────────────────
 
@@ -195,34 +195,31 @@ class MemoryFiles:
     async def _create(self, command: Any) -> str:
         path, text = _text(command, "path"), _text(command, "file_text")
         parts = _file_parts(path)
-        if await self._find_here(parts) is not None:
-            raise ToolError(f"Error: File {path} already exists")
+        if await self._is_taken(parts):
+            raise ToolError(f"File {path} already exists")
         await self._write(parts, text, is_new=True)
         return f"File created successfully at: {path}"
 
     async def _str_replace(self, command: Any) -> str:
         path, old = _text(command, "path"), _text(command, "old_str")
         new = "" if getattr(command, "new_str", None) is None else _text(command, "new_str")
-        file = await self._find(_parts(path), revive=True)
-        if file is None:
-            raise ToolError(f"Error: The path {path} does not exist. Please provide a valid path.")
+        file = await self._edited(path)
         text = file.memory.value
-        found = _places(text, old)
-        if not found:
+        count = text.count(old) if old else 0  # without overlaps
+        if not count:
             raise ToolError(
                 f"No replacement was performed, old_str `{old}` did not appear verbatim in {path}."
             )
-        if len(found) > 1:
-            lines = ", ".join(str(text.count("\n", 0, place) + 1) for place in found)
+        if count > 1:
+            lines = ", ".join(str(text.count("\n", 0, place) + 1) for place in _places(text, old))
             raise ToolError(
                 f"No replacement was performed. Multiple occurrences of old_str `{old}` in lines: {lines}. "
                 "Please ensure it is unique"
             )
-        (place,) = found
-        changed = text[:place] + new + text[place + len(old) :]
+        changed = text.replace(old, new)
         await self._write(file.parts, changed)
-        first = text.count("\n", 0, place)
-        snippet = changed.split("\n")[max(0, first - _AROUND) : first + new.count("\n") + 1 + _AROUND]
+        first = text.count("\n", 0, text.index(old))
+        snippet = changed.split("\n")[max(0, first - _AROUND) : first + 1 + _AROUND]
         return (
             "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n"
             + _numbered(snippet, max(0, first - _AROUND) + 1)
@@ -234,47 +231,54 @@ class MemoryFiles:
             _text(command, "insert_text"),
             getattr(command, "insert_line", None),
         )
-        file = await self._find(_parts(path), revive=True)
-        if file is None:
-            raise ToolError(f"Error: The path {path} does not exist")
-        lines = _lines(file.memory.value)
+        file = await self._edited(path)
+        lines = file.memory.value.removesuffix("\n").split("\n")
         if type(after) is not int or not 0 <= after <= len(lines):
             raise ToolError(
-                f"Error: Invalid `insert_line` parameter: {after}. It should be within the range of lines of the "
-                f"file: [0, {len(lines)}]"
+                f"Invalid `insert_line` parameter: {after}. It should be within the range [0, {len(lines)}]."
             )
-        if after and not lines[after - 1].endswith("\n"):
-            lines[after - 1] += "\n"
-        lines.insert(after, added if added.endswith("\n") else f"{added}\n")
-        await self._write(file.parts, "".join(lines))
+        lines.insert(after, added.rstrip("\n"))
+        changed = "\n".join(lines)
+        await self._write(file.parts, changed if changed.endswith("\n") else f"{changed}\n")
         return f"The file {path} has been edited."
 
     async def _delete(self, command: Any) -> str:
         path = _text(command, "path")
         parts = _parts(path)
         if not parts:
-            raise ToolError(f"Error: Cannot delete the {ROOT} directory itself")
+            raise ToolError(f"Cannot delete the {ROOT} directory itself")
         gone = await self._chosen(path, parts)
         if not gone:
-            raise ToolError(f"Error: The path {path} does not exist")
+            raise ToolError(f"The path {path} does not exist")
         await self._forget(gone)
         return f"Successfully deleted {path}"
 
     async def _rename(self, command: Any) -> str:
         old_path, new_path = _text(command, "old_path"), _text(command, "new_path")
-        old, new = _parts(old_path), _file_parts(new_path)
+        old, new = _parts(old_path), _parts(new_path)
         if not old:
-            raise ToolError(f"Error: Cannot rename the {ROOT} directory itself")
+            raise ToolError(f"Cannot rename the {ROOT} directory itself")
+        if not new or await self._is_taken(new):
+            raise ToolError(f"The destination {new_path} already exists")
+        _file_parts(new_path)
         moved = await self._chosen(old_path, old)
         if not moved:
-            raise ToolError(f"Error: The path {old_path} does not exist")
-        if await self._find_here(new) is not None or await self._below(new, is_there=True):
-            raise ToolError(f"Error: The destination {new_path} already exists")
+            raise ToolError(f"The path {old_path} does not exist")
         if new[: len(old)] == old:
-            raise ToolError(f"Error: {new_path} lies within {old_path}")
+            raise ToolError(f"{new_path} lies within {old_path}")
         await self._copy([(file, new + file.parts[len(old) :]) for file in moved])
         await self._forget(moved)
         return f"Successfully renamed {old_path} to {new_path}"
+
+    async def _edited(self, path: str) -> _File:
+        """The file that a command changes."""
+        parts = _parts(path)
+        file = None if path.endswith("/") else await self._find(parts, revive=True)
+        if file is not None:
+            return file
+        if not parts or await self._below(parts):
+            raise ToolError(f"The path {path} is not a file.")
+        raise ToolError(f"The path {path} does not exist. Please provide a valid path.")
 
     async def _clear(self) -> str:
         await self._forget(await self._below(()))
@@ -307,6 +311,10 @@ class MemoryFiles:
         except NotSynced:
             return None
 
+    async def _is_taken(self, parts: _Parts) -> bool:
+        """Whether a file or a directory has this path."""
+        return await self._find_here(parts) is not None or bool(await self._below(parts, is_there=True))
+
     async def _below(self, parts: _Parts, *, is_there: bool = False) -> list[_File]:
         """The files in a directory and below it, ordered by path; with `is_there`, no error if no relay has answered yet."""
         below = (*self._folder, *parts)
@@ -332,7 +340,7 @@ class MemoryFiles:
 
     async def _write(self, parts: _Parts, text: str, *, is_new: bool = False) -> None:
         if not text.strip():
-            raise ToolError("Error: Write some text, or delete the file: an empty file cannot be kept")
+            raise ToolError("Write some text, or delete the file: an empty file cannot be kept")
         place = self._place(parts)
         if isinstance(place, str):
             await self._store.remember(place, text)
@@ -414,17 +422,19 @@ def _text(command: Any, name: str) -> str:
     """A text field of a command; a model may have left the field out, or given another type."""
     given = getattr(command, name, None)
     if not isinstance(given, str):
-        raise ToolError(f"Error: `{name}` must be text")
+        raise ToolError(f"`{name}` must be text")
     return given
 
 
 def _parts(path: str) -> _Parts:
     """The parts of a path below `/memories`; none for that directory itself."""
     if path != ROOT and not path.startswith(f"{ROOT}/"):
-        raise ToolError(f"Error: Path must start with {ROOT}, got: {printable(path)}")
+        raise ToolError(f"Path must start with {ROOT}, got: {printable(path)}")
     parts = tuple(part for part in path.removeprefix(ROOT).split("/") if part)
+    if ".." in parts:
+        raise ToolError(f"Path {printable(path)} would escape {ROOT} directory")
     if not all(map(_is_name, parts)):
-        raise ToolError(f"Error: Path {printable(path)} would escape {ROOT}, or is not a plain path")
+        raise ToolError(f"Path {printable(path)} is not a plain path")
     return parts
 
 
@@ -432,7 +442,7 @@ def _file_parts(path: str) -> _Parts:
     """The parts of the path of a file that is to be written."""
     parts = _parts(path)
     if not parts or path.endswith("/"):
-        raise ToolError(f"Error: {path} is a directory; give the path of a file")
+        raise ToolError(f"{path} is a directory; give the path of a file")
     return parts
 
 
@@ -452,11 +462,11 @@ def _viewed(path: str, text: str, view_range: Any) -> str:
         more = f"\n… {left} more lines; view them with view_range [{len(shown) + 1}, -1]" if left else ""
         return head + _numbered(shown, 1) + more
     is_pair = isinstance(view_range, list) and [type(number) for number in view_range] == [int, int]
-    first, last = view_range if is_pair else (0, 0)
-    last = len(lines) if last == -1 else last
-    if not 1 <= first <= min(last, len(lines)):
+    first, last = view_range if is_pair else (1, 0)
+    first, last = max(1, first), len(lines) if last == -1 else last
+    if not first <= min(last, len(lines)):
         raise ToolError(
-            f"Error: Invalid `view_range` parameter: {printable(repr(view_range))}. It should be two line numbers "
+            f"Invalid `view_range` parameter: {printable(repr(view_range))}. It should be two line numbers "
             f"within [1, {len(lines)}], the second not before the first, or -1 for the end"
         )
     return head + _numbered(lines[first - 1 : last], first)
@@ -476,14 +486,9 @@ def _numbered(lines: Iterable[str], first: int) -> str:
     return "\n".join(f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
 
 
-def _lines(text: str) -> list[str]:
-    """Lines with their ends."""
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
-
-
 def _places(text: str, part: str) -> list[int]:
-    """Where a part begins in a text, overlaps included; nowhere if the part is empty."""
-    found, place = [], text.find(part) if part else -1
+    """Where a part begins in a text, overlaps included."""
+    found, place = [], text.find(part)
     while place >= 0:
         found.append(place)
         place = text.find(part, place + 1)
@@ -492,27 +497,24 @@ def _places(text: str, part: str) -> list[int]:
 
 def _listing(path: str, depth: int, files: Sequence[_File]) -> str:
     """A directory with its contents up to two levels below; a directory's size is that of all its files."""
-    sizes: dict[str, int] = {}
+    sizes: dict[_Parts, int] = {}  # a directory's ends in an empty part
     whole = 0
     for file in files:
         inside = file.parts[depth:]
-        if any(part.startswith(".") or part == "node_modules" for part in inside):
-            continue
         whole += file.size
         for level in range(1, min(_LEVELS, len(inside)) + 1):
-            name = "/".join(inside[:level]) + ("/" if level < len(inside) else "")
+            if inside[level - 1].startswith("."):
+                break
+            name = inside[:level] + ("",) * (level < len(inside))
             sizes[name] = sizes.get(name, 0) + file.size
     listed = sorted(sizes)[:MAX_LISTED_COUNT]
     more = [f"… {len(sizes) - len(listed)} more; view a subdirectory"] if len(sizes) > len(listed) else []
-    head = (
-        f"Here're the files and directories up to {_LEVELS} levels deep in {path}, excluding hidden items and "
-        "node_modules:"
-    )
+    head = f"Here're the files and directories up to {_LEVELS} levels deep in {path}, excluding hidden items:"
     return "\n".join(
         [
             head,
             f"{_size(whole)}\t{path}",
-            *(f"{_size(sizes[name])}\t{path}/{name}" for name in listed),
+            *(f"{_size(sizes[name])}\t{path}/{'/'.join(name)}" for name in listed),
             *more,
         ]
     )
@@ -521,12 +523,12 @@ def _listing(path: str, depth: int, files: Sequence[_File]) -> str:
 def _size(count: int) -> str:
     """A number of bytes, as `du -h` shows it.
 
-    >>> _size(0), _size(900), _size(2048), _size(5632)
-    ('0B', '900B', '2K', '5.5K')
+    >>> _size(0), _size(900), _size(2048), _size(2049), _size(5632)
+    ('0B', '900B', '2K', '2.0K', '5.5K')
     """
     size, unit = float(count), "B"
     for larger in "KMG":
         if size < 1024:
             break
         size, unit = size / 1024, larger
-    return f"{size:.1f}".removesuffix(".0") + unit
+    return f"{size:.0f}{unit}" if size.is_integer() else f"{size:.1f}{unit}"

@@ -36,7 +36,8 @@ class StoreTools:
         read_only: only tools that read.
         allow_destructive: also tools whose work cannot be taken back: `forget` and `prune`, and `export` where there is
             an `export_folder`.
-        export_folder: the only folder that `export` writes to.
+        allow_plain_export: also `export_plain`, where there is an `export_folder`.
+        export_folder: the only folder that exports are written to.
 
     Attributes:
         by_name: the tools; a model can call these and no others.
@@ -52,6 +53,7 @@ class StoreTools:
         profile: Profile | str = Profile.PALACE,
         read_only: bool = False,
         allow_destructive: bool = False,
+        allow_plain_export: bool = False,
         export_folder: Path | None = None,
     ) -> None:
         self._calls = StoreCalls(store)
@@ -60,6 +62,7 @@ class StoreTools:
             profile=profile,
             read_only=read_only,
             allow_destructive=allow_destructive,
+            allow_plain_export=allow_plain_export,
             export_folder=export_folder,
         )
         self.by_name: dict[str, MemoryTool] = {tool.name: tool for tool in tools}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.errors import MissingExtra
+from sense_memory.errors import InvalidInput, MissingExtra
 from sense_memory.interfaces.store_calls import StoreCalls
 from sense_memory.mind.thread_records import ThreadRecords
 
@@ -28,7 +28,7 @@ except ImportError as error:
     raise MissingExtra("langgraph") from error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 _CHECKPOINT, _WRITES = "c", "w"
 _HASH_CHARS: Final = 12
+_START_CHARS: Final = len(_CHECKPOINT) + _HASH_CHARS + 2  # of a name, before the id
+_DELTAS: Final = "counters_since_delta_snapshot"  # in metadata, by delta channel
 
 
 class SenseMemorySaver(BaseCheckpointSaver[int]):  # type: ignore[misc]  # mypy reads no framework
@@ -46,8 +48,6 @@ class SenseMemorySaver(BaseCheckpointSaver[int]):  # type: ignore[misc]  # mypy 
 
     The asynchronous methods may be awaited in any event loop, the others called in any thread except that of the
     store's own loop. A checkpoint is durable when `put` returns; it travels to relays as memories do.
-
-    Not offered: `prune`, `copy_thread` and `delete_for_runs`.
 
     Args:
         store: an open store; a `MemoryStore` in the event loop in which it was opened.
@@ -100,6 +100,30 @@ class SenseMemorySaver(BaseCheckpointSaver[int]):  # type: ignore[misc]  # mypy 
         """Forget a thread here, and ask relays to delete it."""
         self._calls.wait(self._forget(thread_id))
 
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Forget the checkpoints that some runs made, of all threads, with what tasks wrote there; reads every checkpoint."""
+        self._calls.wait(self._forget_runs(run_ids))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Write all checkpoints of a thread, and what tasks wrote there, in another thread too, the oldest first.
+
+        A checkpoint that the other thread has already is replaced. An interrupted call can be repeated.
+        """
+        self._calls.wait(self._copy(source_thread_id, target_thread_id))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Forget earlier checkpoints of some threads, with what tasks wrote there.
+
+        Args:
+            thread_ids: the threads.
+            strategy: "keep_latest" keeps the newest checkpoint of each namespace, and the earlier ones of which a `DeltaChannel`
+                needs the writes; "delete" keeps nothing.
+
+        Raises:
+            InvalidInput: no such strategy; nothing was forgotten.
+        """
+        self._calls.wait(self._prune(thread_ids, strategy))
+
     # ── In event loops ──────────────────────────────────────────────────────────────────
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -138,6 +162,18 @@ class SenseMemorySaver(BaseCheckpointSaver[int]):  # type: ignore[misc]  # mypy 
     async def adelete_thread(self, thread_id: str) -> None:
         """As `delete_thread`."""
         await self._calls.run(self._forget(thread_id))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """As `delete_for_runs`."""
+        await self._calls.run(self._forget_runs(run_ids))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """As `copy_thread`."""
+        await self._calls.run(self._copy(source_thread_id, target_thread_id))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """As `prune`."""
+        await self._calls.run(self._prune(thread_ids, strategy))
 
     # ── On the store ────────────────────────────────────────────────────────────────────
 
@@ -181,7 +217,7 @@ class SenseMemorySaver(BaseCheckpointSaver[int]):  # type: ignore[misc]  # mypy 
         thread, namespace = _place(config)
         if ident := get_checkpoint_id(config):
             return await self._read(thread, _name(_CHECKPOINT, namespace, ident))
-        start = f"{_CHECKPOINT}-{_hash(namespace)}-"
+        start = _name(_CHECKPOINT, namespace, "")
         for name in reversed(await self._threads.names(thread)):  # ids grow with time
             if name.startswith(start) and (found := await self._read(thread, name)) is not None:
                 return found
@@ -196,17 +232,27 @@ class SenseMemorySaver(BaseCheckpointSaver[int]):  # type: ignore[misc]  # mypy 
     ) -> Sequence[CheckpointTuple]:
         given = {} if config is None else config["configurable"]
         until = None if before is None else get_checkpoint_id(before)
-        threads = [given["thread_id"]] if "thread_id" in given else await self._threads.threads()
+        threads = [str(given["thread_id"])] if "thread_id" in given else await self._threads.threads()
+        there = [
+            (_id_in(name), thread, name) for thread in threads for name in await self._checkpoints(thread)
+        ]
         found: list[CheckpointTuple] = []
-        for thread in threads:
-            names = [name for name in await self._threads.names(thread) if name.startswith(f"{_CHECKPOINT}-")]
-            for name in sorted(names, key=_id_in, reverse=True):
-                if (until and _id_in(name) >= until) or (limit is not None and len(found) >= limit):
-                    continue
-                item = await self._read(thread, name)
-                if item is not None and _is_meant(item, given, wanted or {}):
-                    found.append(item)
+        for ident, thread, name in sorted(there, reverse=True):
+            if limit is not None and len(found) >= limit:
+                break
+            if (until and ident >= until) or not _is_named(name, given):
+                continue
+            item = await self._read(thread, name)
+            if item is not None and all(
+                item.metadata.get(key) == value for key, value in (wanted or {}).items()
+            ):
+                found.append(item)
         return found
+
+    async def _checkpoints(self, thread: str) -> Sequence[str]:
+        """The names of the checkpoints of a thread, the oldest first."""
+        names = [name for name in await self._threads.names(thread) if name.startswith(f"{_CHECKPOINT}-")]
+        return sorted(names, key=_id_in)
 
     async def _read(self, thread: str, name: str) -> CheckpointTuple | None:
         held = await self._threads.read(thread, name)
@@ -223,16 +269,72 @@ class SenseMemorySaver(BaseCheckpointSaver[int]):  # type: ignore[misc]  # mypy 
         )
 
     async def _writes_at(self, thread: str, namespace: str, ident: str) -> Sequence[tuple[str, str, Any]]:
-        start, found = f"{_name(_WRITES, namespace, ident)}-", []
-        for name in await self._threads.names(thread):
-            if name.startswith(start) and (held := await self._threads.read(thread, name)) is not None:
+        names, found = await self._threads.names(thread), []
+        for name in _writes_of(_name(_CHECKPOINT, namespace, ident), names):
+            if (held := await self._threads.read(thread, name)) is not None:
                 task, path = held[0]["task"], held[0]["task_path"]
                 for place, (channel, value) in self._loaded(*held).items():
                     found.append((writes_sort_key(path, task, place), (task, channel, value)))
         return [write for _, write in sorted(found, key=lambda item: item[0])]
 
     async def _forget(self, thread: str) -> None:
-        await self._threads.forget(thread)
+        await self._threads.forget(str(thread))
+
+    async def _forget_runs(self, runs: Sequence[str]) -> None:
+        gone = frozenset(runs)
+        for thread in await self._threads.threads() if gone else ():
+            items = [await self._read(thread, name) for name in await self._checkpoints(thread)]
+            made = [item for item in items if item is not None and item.metadata.get("run_id") in gone]
+            await self._forget_checkpoints(thread, [_name_of(item.config) for item in made])
+
+    async def _copy(self, source: str, target: str) -> None:
+        names = await self._threads.names(str(source))
+        for checkpoint in await self._checkpoints(str(source)):
+            for name in (
+                *_writes_of(checkpoint, names),
+                checkpoint,
+            ):  # a checkpoint comes after what was written there
+                await self._threads.copy(str(source), name, str(target))
+
+    async def _prune(self, threads: Sequence[str], strategy: str) -> None:
+        if strategy not in {"keep_latest", "delete"}:
+            raise InvalidInput('strategy must be "keep_latest" or "delete"; nothing was forgotten')
+        for thread in map(str, threads):
+            if strategy == "delete":
+                await self._forget(thread)
+                continue
+            namespaces: dict[str, list[str]] = {}
+            for name in await self._checkpoints(thread):
+                namespaces.setdefault(name[:_START_CHARS], []).append(name)
+            for names in namespaces.values():
+                needed = await self._needed(thread, names)
+                await self._forget_checkpoints(thread, [name for name in names if name not in needed])
+
+    async def _needed(self, thread: str, names: Sequence[str]) -> set[str]:
+        """Of the checkpoints of a namespace, the oldest first, those that its newest state consists of.
+
+        These are the newest that is there as a whole, those after it, which may still arrive, and those before it back to the
+        last whole value of each delta channel. All of them if one of those has not arrived.
+        """
+        needed, item = set[str](), None
+        for name in reversed(names):
+            needed.add(name)
+            if (item := await self._read(thread, name)) is not None:
+                break
+        deltas = {} if item is None else item.metadata.get(_DELTAS) or {}
+        left = set(deltas)
+        while item is not None and (left := left - item.checkpoint["channel_values"].keys()):
+            if item.parent_config is None:
+                break
+            needed.add(_name_of(item.parent_config))
+            item = await self._get(item.parent_config)
+        return set(names) if item is None else needed
+
+    async def _forget_checkpoints(self, thread: str, gone: Sequence[str]) -> None:
+        names = await self._threads.names(thread) if gone else ()
+        writes = [name for checkpoint in gone for name in _writes_of(checkpoint, names)]
+        if gone:
+            await self._threads.forget(thread, [*gone, *writes])
 
     def _loaded(self, fields: Mapping[str, Any], data: bytes) -> Any:
         return self.serde.loads_typed((fields["kind"], data))
@@ -252,16 +354,27 @@ def _name(kind: str, namespace: str, ident: str) -> str:
     return f"{kind}-{_hash(namespace)}-{ident}"
 
 
+def _name_of(config: RunnableConfig) -> str:
+    """The name of the checkpoint that a config means."""
+    return _name(_CHECKPOINT, _place(config)[1], config["configurable"]["checkpoint_id"])
+
+
 def _id_in(name: str) -> str:
-    return name[len(_CHECKPOINT) + _HASH_CHARS + 2 :]
+    return name[_START_CHARS:]
+
+
+def _writes_of(checkpoint: str, names: Iterable[str]) -> list[str]:
+    """Of some names, those of what tasks wrote at a checkpoint."""
+    start = f"{_WRITES}{checkpoint.removeprefix(_CHECKPOINT)}-"
+    return [name for name in names if name.startswith(start)]
 
 
 def _hash(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
 
 
-def _is_meant(item: CheckpointTuple, given: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    here = item.config["configurable"]
-    names = ("checkpoint_ns", "checkpoint_id")
-    is_here = all(given.get(name) in {None, here[name]} for name in names)
-    return is_here and all(item.metadata.get(name) == value for name, value in wanted.items())
+def _is_named(name: str, given: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint has the namespace and the id of a config, if that has them."""
+    namespace, ident = given.get("checkpoint_ns"), given.get("checkpoint_id")
+    is_there = namespace is None or name.startswith(_name(_CHECKPOINT, namespace, ""))
+    return is_there and ident in {None, _id_in(name)}

@@ -4,7 +4,8 @@ Items are palace memories: the command line finds what a graph puts, and a graph
 `nested_names` maps namespaces to domains and facets; docs/langgraph.md says what differs from other stores.
 
 A value that has only a text, in the field that `text_field` names, is kept as that text. Every other value is kept as
-JSON. If an item says how to index it, the JSON object has one more member, `langgraph`.
+JSON. If an item says how to index it, or has a time to live that no half-life can express, the JSON object has one more member,
+`langgraph`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sense_memory.errors import InvalidAddress, InvalidInput, MissingExtra
@@ -59,9 +61,11 @@ if TYPE_CHECKING:
 SOURCE: Final = LANGGRAPH  # the source of memories written by this store
 _MARK: Final = "langgraph"
 _DAY_MINUTES: Final = 1_440.0
+_MINUTE_SECONDS: Final = 60.0
 _HALFLIVES_TO_DISSOLVE: Final = math.log2(1 / FORGOTTEN_FROM)  # 6.64
-_MIN_TTL_MINUTES: Final = 0.1
 _HITS_FOR_EACH: Final = 4  # hits to ask for first, for each wanted item
+_MIN_NEAR: Final = 0.2  # the cosine from which a memory may answer a query
+_USED_SHARE: Final = 0.5  # of the best score of a search by words, as of `MemoryStore.mark_used`
 _SEARCHED_STATES: Final = (State.ACTIVE, State.FADING, State.FORGOTTEN)
 
 
@@ -80,6 +84,8 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         fields: which fields of values a query searches, as paths like those of `index`; by default everything.
         ttl: LangGraph's settings for expiry: `default_ttl` in minutes, and `refresh_on_read`. Expired items are
             always left out, and `persona_prune` deletes them; the other two settings have no effect.
+        fill: a query returns as many items as its limit asks for, as in LangGraph's own stores: the nearest first, the rest by
+            recency without a score. False for only the items that the palace's search finds, in its order.
 
     Raises:
         InvalidInput: the object is not a store, or is a `MemoryStore` outside its event loop.
@@ -94,12 +100,14 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         text_field: str = "content",
         fields: Sequence[str] | None = None,
         ttl: TTLConfig | None = None,
+        fill: bool = True,
     ) -> None:
         self._calls = StoreCalls(store)
         self._store = self._calls.store
         self._text_field = text_field
         self._fields = None if fields is None or "$" in fields else list(fields)
         self.ttl_config = ttl
+        self._fill = fill
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in order, and wait for their results; see the class.
@@ -146,13 +154,15 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         if not op.namespace:
             raise InvalidInput("a namespace cannot be empty; nothing was written")
         domain, facet, key = palace_name(op.namespace, op.key)
-        value = _text_of(dict(op.value or {}), op.index, self._text_field)
+        half_life = MAX_HALFLIFE_DAYS if op.ttl is None else halflife_days(op.ttl)
+        ttl = op.ttl if half_life == MIN_HALFLIFE_DAYS else None
+        value = _text_of(dict(op.value or {}), op.index, self._text_field, ttl)
         return {
             "domain": domain,
             "facet": facet,
             "key": key,
             "value": value,
-            "halflife_days": MAX_HALFLIFE_DAYS if op.ttl is None else halflife_days(op.ttl),
+            "halflife_days": half_life,
             "source": SOURCE,
         }
 
@@ -179,27 +189,59 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         return None if entry is None else Item(**entry.item())
 
     async def _search(self, op: SearchOp) -> list[SearchItem]:
-        end = op.offset + op.limit
-        if op.query:
-            ranked = await self._found(op, min(MAX_FOUND_COUNT, _HITS_FOR_EACH * max(end, 1)))
-            if len(ranked) < end:  # the filter removed many
-                ranked = await self._found(op, MAX_FOUND_COUNT)
-        else:
-            there = await self._entries(op.namespace_prefix)
-            entries = [entry for entry in there if _passes(entry.value, op.filter)]
-            newest = sorted(entries, key=lambda entry: (-entry.updated, entry.memory.path))
-            ranked = [(entry, None) for entry in newest]
-        shown = ranked[op.offset : end]
+        ranked, least = await self._ranked(op)
+        shown = ranked[op.offset : op.offset + op.limit]
         if op.refresh_ttl:
             await self._refresh([entry.memory for entry, _ in shown])
-        if op.query:  # items written here have a time to live instead
-            await self._store.mark_used([entry.memory for entry, _ in shown if entry.memory.source != SOURCE])
+        used = [entry.memory for entry, score in shown if score is not None and score >= least]
+        # items written here have a time to live instead
+        await self._store.mark_used([memory for memory in used if memory.source != SOURCE])
         return [SearchItem(**entry.item(), score=score) for entry, score in shown]
 
-    async def _found(self, op: SearchOp, count: int) -> list[tuple[_StoredItem, float | None]]:
-        """The items that a query finds, with their scores, the best first."""
+    async def _ranked(self, op: SearchOp) -> tuple[list[_Scored], float]:
+        """Items with their scores, the best first; and the score from which on an item answers the query."""
+        if not op.query:
+            return [(entry, None) for entry in await self._newest(op)], 0.0
+        if self._fill and (found := await self._nearest(op)) is not None:
+            return found
+        end = max(1, op.offset + op.limit)
+        ranked = await self._found(op, min(MAX_FOUND_COUNT, _HITS_FOR_EACH * end))
+        if len(ranked) < end:  # the filter removed many
+            ranked = await self._found(op, MAX_FOUND_COUNT)
+        if self._fill and len(ranked) < end:
+            there = {entry.memory.path for entry, _ in ranked}
+            ranked += [(entry, None) for entry in await self._newest(op) if entry.memory.path not in there]
+        return ranked, _USED_SHARE * max((score for _, score in ranked if score is not None), default=0.0)
+
+    async def _nearest(self, op: SearchOp) -> tuple[list[_Scored], float] | None:
+        """As `_ranked`, by meaning: the scores are cosines. None without an embedder, or if it failed."""
+        opened = self._store.mind.records.store
+        if await opened.embedding() is None:
+            return None
+        entries = await self._newest(op)
+        texts = {
+            entry.memory.path: [text for path in fields or () for text in get_text_at_path(entry.value, path)]
+            for entry in entries
+            if (fields := self._searched_fields(entry)) is not None
+        }
+        near = await (await opened.search()).cosines(op.query or "", texts)
+        if near is None:
+            return None
+        ranked = [(entry, near.get(entry.memory.path)) for entry in entries]
+        ranked.sort(key=lambda one: -math.inf if one[1] is None else one[1], reverse=True)
+        scores = [score for _, score in ranked if score is not None] or [0.0]
+        return ranked, max(_MIN_NEAR, (scores[0] + sum(scores) / len(scores)) / 2)
+
+    async def _newest(self, op: SearchOp) -> list[_StoredItem]:
+        """The items that pass the filter, the newest first."""
+        there = await self._entries(op.namespace_prefix)
+        entries = [entry for entry in there if _passes(entry.value, op.filter)]
+        return sorted(entries, key=lambda entry: (-entry.updated, entry.memory.path))
+
+    async def _found(self, op: SearchOp, count: int) -> list[_Scored]:
+        """The items that the palace's search finds, the best first."""
         prefix = op.namespace_prefix
-        found: list[tuple[_StoredItem, float | None]] = []
+        found: list[_Scored] = []
         for hit in await self._hits(op, count):
             name = _name_of(*hit.path.split("/"))
             if name is None or name[0][: len(prefix)] != prefix:
@@ -220,9 +262,13 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
             )
         return sorted(hits, key=lambda hit: (-hit.score, hit.path))
 
+    def _searched_fields(self, entry: _StoredItem) -> Sequence[str] | Literal[False] | None:
+        """The fields by which a query finds an item; None for the whole value, False for none."""
+        return self._fields if entry.index is None else entry.index
+
     def _is_meant(self, entry: _StoredItem, hit: Hit) -> bool:
         """Whether an indexed field, or the meaning, found the item."""
-        fields = self._fields if entry.index is None else entry.index
+        fields = self._searched_fields(entry)
         if fields is None:
             return True
         if fields is False:
@@ -253,15 +299,17 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
         """The items below a namespace that have not expired."""
         domain = palace_domain(prefix[0]) if prefix else None
         memories = await self._store.persona_recall(domain, include_forgotten=True)
-        entries = (self._entry(memory) for memory in memories)
-        return [entry for entry in entries if entry is not None and entry.namespace[: len(prefix)] == prefix]
+        below = (memory for memory in memories if _is_below(prefix, memory))
+        return [entry for memory in below if (entry := self._entry(memory)) is not None]
 
     def _entry(self, memory: PersonaMemory) -> _StoredItem | None:
         """A memory as an item; None if the memory has expired, or has no namespace."""
         name = _name_of(memory.domain, memory.facet, memory.key)
         if name is None or state_at(memory.current_relevance or 0.0) is State.DISSOLVED:
             return None
-        value, index = _value_of(memory.value, self._text_field)
+        value, index, ttl = _value_of(memory.value, self._text_field)
+        if ttl is not None and self._store.clock() >= memory.last_accessed + ttl * _MINUTE_SECONDS:
+            return None
         return _StoredItem(memory, *name, value, index)
 
 
@@ -295,6 +343,9 @@ class _StoredItem:
             "created_at": datetime.fromtimestamp(self.memory.created_at, UTC),
             "updated_at": datetime.fromtimestamp(self.updated, UTC),
         }
+
+
+_Scored = tuple[_StoredItem, "float | None"]
 
 
 # ── Operations ──────────────────────────────────────────────────────────────────────────
@@ -350,20 +401,28 @@ def _check_count(name: str, given: object, least: int = 0) -> None:
 def halflife_days(ttl: object) -> float:
     """The half-life (days) with which a memory dissolves at the end of its time to live (minutes): 1/6.64 of it.
 
+    It is at least `MIN_HALFLIFE_DAYS`, which is that of 5.7 seconds; a shorter time to live is kept beside the value.
+
     >>> round(halflife_days(60 * 24 * 6.643856), 3)
     1.0
 
     Raises:
-        InvalidInput: the time to live is not a number of minutes from 0.1 up to about 665 years.
+        InvalidInput: the time to live is not a number of minutes above 0, up to about 665 years.
     """
     longest = MAX_HALFLIFE_DAYS * _HALFLIVES_TO_DISSOLVE * _DAY_MINUTES
-    if type(ttl) not in {int, float} or not _MIN_TTL_MINUTES <= ttl <= longest:  # type: ignore[operator]
+    if type(ttl) not in {int, float} or not 0 < ttl <= longest:  # type: ignore[operator]
         raise InvalidInput(
-            f"ttl must be a number of minutes from {_MIN_TTL_MINUTES:g} to {longest:,.0f}, or None; nothing was written"
+            f"ttl must be a number of minutes above 0, up to {longest:,.0f}, or None; nothing was written"
         )
     return max(MIN_HALFLIFE_DAYS, ttl / _DAY_MINUTES / _HALFLIVES_TO_DISSOLVE)  # type: ignore[operator]
 
 
+def _is_below(prefix: tuple[str, ...], memory: PersonaMemory) -> bool:
+    name = _name_of(memory.domain, memory.facet, memory.key)
+    return name is not None and name[0][: len(prefix)] == prefix
+
+
+@lru_cache(maxsize=2**15)  # it is asked for every item at every listing
 def _name_of(domain: str, facet: str, key: str) -> tuple[tuple[str, ...], str] | None:
     """The namespace and key of a memory; None if there is none, for example for a label with a dot."""
     name = nested_name(domain, facet, key)
@@ -373,15 +432,17 @@ def _name_of(domain: str, facet: str, key: str) -> tuple[tuple[str, ...], str] |
 # ── Values ──────────────────────────────────────────────────────────────────────────────
 
 
-def _text_of(value: dict[str, Any], index: object, text_field: str) -> str:
+def _text_of(value: dict[str, Any], index: object, text_field: str, ttl: float | None) -> str:
     """The text that keeps a value; the inverse of `_value_of`."""
-    if index is None and value.keys() == {text_field}:
+    if index is None and ttl is None and value.keys() == {text_field}:
         text = value[text_field]
         if isinstance(text, str) and text.strip() and _parsed(text) is None and _is_encodable(text):
             return text
     if index is not None and index is not False and not _is_list_of_texts(index):
         raise InvalidInput("index must be False, or a list of paths of fields; nothing was written")
-    whole = value if index is None and _MARK not in value else {_MARK: {"index": index}, "value": value}
+    mark = {"index": index} | ({} if ttl is None else {"ttl": ttl})
+    is_plain = index is None and ttl is None and _MARK not in value
+    whole = value if is_plain else {_MARK: mark, "value": value}
     try:
         text = json.dumps(_plain(whole), ensure_ascii=False, allow_nan=False)
         return text if _is_encodable(text) else json.dumps(whole, allow_nan=False)
@@ -391,18 +452,19 @@ def _text_of(value: dict[str, Any], index: object, text_field: str) -> str:
         ) from None
 
 
-def _value_of(text: str, text_field: str) -> tuple[dict[str, Any], list[str] | Literal[False] | None]:
-    """The value of an item, and how it is indexed, from the text of a memory."""
+def _value_of(
+    text: str, text_field: str
+) -> tuple[dict[str, Any], list[str] | Literal[False] | None, float | None]:
+    """The value of an item, how it is indexed, and its minutes to live if they are few, from the text of a memory."""
     parsed = _parsed(text)
     if parsed is None:
-        return {text_field: text}, None
+        return {text_field: text}, None, None
     mark = parsed.get(_MARK)
     if parsed.keys() == {_MARK, "value"} and isinstance(mark, dict) and isinstance(parsed["value"], dict):
-        index = mark.get("index")
-        if index is False:
-            return parsed["value"], False
-        return parsed["value"], index if _is_list_of_texts(index) else None
-    return parsed, None
+        index, ttl = mark.get("index"), mark.get("ttl")
+        is_index = index is False or _is_list_of_texts(index)
+        return parsed["value"], index if is_index else None, ttl if type(ttl) in {int, float} else None
+    return parsed, None, None
 
 
 def _parsed(text: str) -> dict[str, Any] | None:

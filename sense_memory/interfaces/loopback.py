@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from sense_memory.errors import InvalidInput
 
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+
+_HOSTS: Final = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1", "": "127.0.0.1"}
 
 
 def listening_socket(address: str, port: int) -> socket.socket:
@@ -41,12 +45,36 @@ def listening_socket(address: str, port: int) -> socket.socket:
     return listener
 
 
-def refusal(headers: Iterable[tuple[bytes, bytes]], hosts: Collection[str]) -> tuple[int, str] | None:
+def listener_at(listen: str) -> socket.socket:
+    """A socket that listens at HOST:PORT; port 0 chooses a free port.
+
+    Raises:
+        InvalidInput: the address is not one of this machine's loopback, or is in use.
+    """
+    host, _, port = listen.rpartition(":")
+    address = _HOSTS.get(host.strip("[]").lower())
+    if address is None or not port.isdecimal() or int(port) > 0xFFFF:
+        raise InvalidInput(
+            "--listen takes HOST:PORT with the host 127.0.0.1, ::1 or localhost, such as 127.0.0.1:8765: the memory is "
+            "served to this machine only"
+        )
+    try:
+        return listening_socket(address, int(port))
+    except OSError as error:
+        raise InvalidInput(
+            f"choose another port for --listen: {listen} cannot be used ({error.strerror})"
+        ) from None
+
+
+def refusal(
+    headers: Iterable[tuple[bytes, bytes]], hosts: Collection[str], *, scheme: str = "http"
+) -> tuple[int, str] | None:
     """The status and the reason of a refusal; None if the request may be answered.
 
     Args:
         headers: of the request, as ASGI has them.
         hosts: the values of `Host` that name this server, such as 127.0.0.1:8765.
+        scheme: of the server's own origin: https, where a reverse proxy stands before the server.
     """
     given: dict[bytes, list[bytes]] = {}
     for name, value in headers:
@@ -57,6 +85,6 @@ def refusal(headers: Iterable[tuple[bytes, bytes]], hosts: Collection[str]) -> t
     if any(site not in {b"same-origin", b"none"} for site in given.get(b"sec-fetch-site", [])):
         return 403, "another site made this request"
     origins = given.get(b"origin", [])
-    if origins and origins not in ([b"http://" + name] for name in names):
+    if origins and origins not in ([scheme.encode() + b"://" + name] for name in names):
         return 403, "a page of another origin made this request"
     return None

@@ -240,17 +240,16 @@ class EmbeddingJobs:
 
     async def directions(self, index: SearchIndex, query: str) -> Directions:
         """The vectors of a question. First, for up to `EMBED_SECONDS`, memories without vectors get theirs."""
-        end = self._meaning.clock() + EMBED_SECONDS
-        count = EMBED_BATCH_COUNT // 4  # a call of a large model is long
-        # The newest come first; the others wait for the next search, or for `embed`.
-        while (newest := index.without_meaning(count)) and self._meaning.clock() <= end:
-            if not (await self._fill(index, newest)).is_done:
-                break
-            count = EMBED_BATCH_COUNT
+        await self._fill_soon(index)
         asked = index.asks(query)
         texts = dict.fromkeys((asked, index.asks_beyond_names(query) or asked))
         rows = await self._meaning.directions(list(texts)) if asked else None
         return Directions() if rows is None else Directions(rows[0], rows[-1])
+
+    async def direction(self, index: SearchIndex, text: str) -> NDArray[np.float32] | None:
+        """The vector of a question, word for word; None as for `EmbedderClient.rows`. First as `directions`."""
+        await self._fill_soon(index)
+        return await self._meaning.direction(text)
 
     async def fill_from_cache(self, index: SearchIndex) -> None:
         """Give memories their cached vectors, made by this process or another. Call while holding `turn`."""
@@ -321,6 +320,16 @@ class EmbeddingJobs:
         return counts
 
     # ── Some memories ───────────────────────────────────────────────────────────────────
+
+    async def _fill_soon(self, index: SearchIndex) -> None:
+        """For up to `EMBED_SECONDS`, give memories without vectors theirs."""
+        end = self._meaning.clock() + EMBED_SECONDS
+        count = EMBED_BATCH_COUNT // 4  # a call of a large model is long
+        # The newest come first; the others wait for the next search, or for `embed`.
+        while (newest := index.without_meaning(count)) and self._meaning.clock() <= end:
+            if not (await self._fill(index, newest)).is_done:
+                break
+            count = EMBED_BATCH_COUNT
 
     async def _fill(self, index: SearchIndex, names: Sequence[str], *, again: bool = False) -> _Filled:
         """Give some memories the vectors that another device has shared, or else new vectors of the embedder."""

@@ -23,9 +23,9 @@ from sense_memory.records.origins import next_seen
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
-    from sense_memory.ledger import Ledger, StoredEvent
+    from sense_memory.ledger import Basis, Ledger, StoredEvent
     from sense_memory.memories.bulk import BulkEntry
     from sense_memory.palace.plan import Plan
     from sense_memory.records.reader import Reader
@@ -74,7 +74,7 @@ class FlatMemories:
         """Write a value under a key, now or as of `created_at`; returns the event's id."""
         at = arguments.written_at(created_at, self._clock())
         record = await self._carry_over(envelope.flat(key, arguments.value(value), at))
-        await self._check_plan([record])
+        await self.check_plan([record])
         (ident,) = await self._writer.write([record])
         return ident
 
@@ -93,7 +93,7 @@ class FlatMemories:
         for item in pairs:
             bulk.add(item)
         await bulk.prepare(self._carry_over)
-        await self._check_plan(bulk.records)
+        await self.check_plan(bulk.records)
 
         async def write(batch: Sequence[BulkEntry]) -> Sequence[str]:
             with bulk.name_entry_in_error(self._ledger.marks):
@@ -107,7 +107,12 @@ class FlatMemories:
         stored = head_at(self._ledger, paths)
         if stored is None and not is_deleted(self._ledger, paths):
             await self._ask("this memory is", lambda: head_at(self._ledger, paths))
-            stored = head_at(self._ledger, paths)
+        return await self.here(key)
+
+    async def here(self, key: str) -> Memory | None:
+        """The memory under a key, as `recall`; no relay is asked."""
+        paths = address.lookup_paths(key)
+        stored = head_at(self._ledger, paths)
         if stored is None or stored.role.is_tombstone:
             return None
         record = await self._reader.readable_record(stored)
@@ -142,17 +147,28 @@ class FlatMemories:
 
     async def undo(self, key: str) -> Memory | None:
         """Write the previous text as a new version; returns the memory, or None if no other text is known."""
+        record = await self.previous(key)
+        if record is None:
+            return None
+        await self.publish_draft(record)
+        return await self.recall(key)
+
+    async def previous(self, key: str) -> Record | None:
+        """The record that an undo writes; None if no other text is known."""
         versions = await history(self._ledger, self._reader, paths_of(key))
         earlier = undo_target(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
         if earlier is None or earlier.value is None:
             return None
-        record = envelope.flat(key, earlier.value, self._clock(), {RESTORED: earlier.event_id})
-        await self.publish_draft(record)
-        return await self.recall(key)
+        return envelope.flat(key, earlier.value, self._clock(), {RESTORED: earlier.event_id})
 
-    async def publish_draft(self, record: Record) -> str:
-        """Write a record over the head of its key, and never as a draft; returns the event's id."""
-        (ident,) = await self._writer.write([await self._carry_over(record)], drafts=False)
+    async def publish_draft(self, record: Record, bases: Mapping[str, Basis] | None = None) -> str:
+        """Write a record over the head of its key, and never as a draft; returns the event's id.
+
+        Args:
+            record: the memory.
+            bases: by slot, what the write starts from. Raises HeadMoved where that has changed.
+        """
+        (ident,) = await self._writer.write([await self._carry_over(record)], drafts=False, bases=bases)
         return ident
 
     async def refresh(self, name: str) -> str | None:
@@ -179,7 +195,7 @@ class FlatMemories:
         alive = await self._reader.live(address.PREFIX)
         return [_memory(opened, opened.record) for opened in alive if opened.type is RecordType.FLAT]
 
-    async def _check_plan(self, records: Sequence[Record]) -> None:
+    async def check_plan(self, records: Sequence[Record]) -> None:
         """Check that the plan allows adding the memories in these records; replacing an existing memory adds none."""
         if self._plan.max_memories is None:
             return

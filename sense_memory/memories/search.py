@@ -18,6 +18,7 @@ from sense_memory.errors import EmbedderError, InvalidInput
 from sense_memory.limits import INDEX_SECONDS, MAX_FOUND_COUNT
 from sense_memory.memories.embedding_jobs import Directions, EmbeddingJobs, EmbedReport, Gaps
 from sense_memory.memories.index_keeper import LANGUAGE, IndexKeeper
+from sense_memory.memories.nearness import TextVectors
 from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.search_items import PalaceItems, RecordItems, item_of_record, text_of
 from sense_memory.memories.weigher import Weigher
@@ -37,7 +38,7 @@ from sense_memory.search.second_look import with_named
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -102,7 +103,7 @@ class MemorySearch:
         self._records = RecordItems(ledger, reader)
         self._keeper = IndexKeeper(
             "everything",
-            made_of("the index of everything", FORMAT, LANGUAGE, self._options),
+            made_of("the index of everything, files too", FORMAT, LANGUAGE, self._options),
             ledger,
             reader,
             (PalaceItems(palace, ledger), self._records),
@@ -111,6 +112,7 @@ class MemorySearch:
         )
         self._embedder = None if meaning is None else meaning[0].embedder
         self._jobs = None if meaning is None else EmbeddingJobs(*meaning, self, self._keeper.turn)
+        self._vectors = None if meaning is None else TextVectors(meaning[0])
 
     def __len__(self) -> int:
         return len(self._keeper)
@@ -274,6 +276,29 @@ class MemorySearch:
         index = await self._with_palace()
         return bearing_on(index, request, (await self._directions(index, request)).asked)
 
+    async def cosines(self, query: str, texts: Mapping[str, Sequence[str]]) -> dict[str, float] | None:
+        """How near in meaning palace memories are to a question: cosines, from -1 to 1, by path.
+
+        Args:
+            query: the question.
+            texts: by path, what stands for a memory in its place, such as some of its fields; such a memory counts as its
+                nearest text, and one with no text is left out.
+
+        Returns: None without an embedder, or if it failed. Memories that it has not read yet are left out.
+        """
+        index = await self._with_palace()
+        direction = None if self._jobs is None else await self._jobs.direction(index, query)
+        if direction is None or self._vectors is None:
+            return None
+        found, similar = dict[str, float](), index.similar(direction)
+        if similar is not None:
+            unread, rows = frozenset(index.without_meaning()), index.documents.rows
+            for name in index.ids_of(Kind.PALACE):
+                path = name.removeprefix(f"{Kind.PALACE}/")
+                if name not in unread and path not in texts:
+                    found[path] = float(similar[rows[name]])
+        return found | await self._vectors.cosines(direction, texts)
+
     async def embed(
         self,
         *,
@@ -399,7 +424,7 @@ class MemorySearch:
         (event,) = opened
         record = event.record
         written_at = record.written_at(event)
-        fields = {"value": text_of(record)} | ({"key": path} if kind == Kind.FLAT else {})
+        fields = {"value": text_of(record)} | ({"key": path} if kind in {Kind.FLAT, Kind.FILE} else {})
         return Hit(
             kind=Kind(kind),
             path=path,

@@ -1,8 +1,8 @@
 """Watches: iterators over the changes of a memory, by this process, other processes and other devices.
 
 Every change is read from the ledger; relays only bring events to the ledger sooner. So no change is reported twice,
-stale or unverified, whatever its origin. While a watch is open, relays are listened to, and the ledger is read every
-two seconds for changes of other processes. Without a watch there is no cost.
+stale or unverified, whatever its origin. While a watch is open, relays are listened to, and the ledger is read twice
+a second for changes of other processes. Without a watch there is no cost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from weakref import WeakSet
 
 from sense_memory.errors import ChangesMissed, SenseMemoryError
 from sense_memory.ledger.feed import START
-from sense_memory.limits import MAX_CHANGES_COUNT, POLL_SECONDS
+from sense_memory.limits import MAX_CHANGES_COUNT, WATCH_SECONDS
 from sense_memory.models import Change, ChangeKind
 from sense_memory.nostr import address
 from sense_memory.records.kinds import RecordType, kind_at
@@ -184,6 +184,8 @@ class Watchers:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+            if self._task is not None:  # cancelled before its first step
+                self._end()
         while any(watch.waiting for watch in watches):  # noqa: ASYNC110 - every watch has ended, so this ends soon
             await asyncio.sleep(0)
         if task is not None and not task.cancelled():
@@ -196,7 +198,7 @@ class Watchers:
                 self._news.clear()
                 await self._report_changes()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(POLL_SECONDS):
+                    async with asyncio.timeout(WATCH_SECONDS):
                         await self._news.wait()
         except SenseMemoryError as error:
             for watch in self._watches:

@@ -36,6 +36,7 @@ class Access(StrEnum):
     WRITE = "write"  # what it changes can be taken back; called again, it changes something again
     SETTLE = "settle"  # as WRITE, but called again, it changes nothing
     EXPORT = "export"  # adds a file, and replaces none
+    PLAIN_EXPORT = "plain export"  # as EXPORT, and anybody who reads the file reads the memories
     DESTRUCTIVE = "destructive"  # what it deletes is gone; called again, it changes nothing
 
 
@@ -71,7 +72,7 @@ class AgentTool:
         try:
             checked = model.model_validate(given)
         except ValidationError as error:
-            raise InvalidInput(f"{self.name}: {_problems(error)}") from None
+            raise InvalidInput(f"{self.name}: {problems(error)}") from None
         return await self.function(**{name: getattr(checked, name) for name in checked.model_fields_set})
 
     def as_openai(self) -> dict[str, Any]:
@@ -145,7 +146,7 @@ def _plain(part: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _problems(error: ValidationError) -> str:
+def problems(error: ValidationError) -> str:
     """What is wrong with arguments, without their values, which may be long or private."""
     found = []
     for item in error.errors(include_input=False, include_url=False, include_context=False)[:_MAX_ERRORS]:

@@ -31,6 +31,7 @@ import orjson
 from sense_memory.errors import InvalidAddress, InvalidInput
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
 from sense_memory.mind.call_checks import checked
+from sense_memory.mind.records import MindRecord
 from sense_memory.mind.versioned import VersionedRecords
 from sense_memory.nostr import address
 from sense_memory.plain_text import printed
@@ -40,7 +41,7 @@ from sense_memory.records import envelope
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from sense_memory.mind.records import MindRecord, MindRecords
+    from sense_memory.mind.records import MindRecords
 
 MAX_BLOCK_CHARS: Final = 20_000  # Letta's CORE_MEMORY_BLOCK_CHAR_LIMIT
 DESCRIPTIONS: Final[Mapping[str, str]] = {
@@ -53,6 +54,7 @@ _PREFIX: Final = f"{address.MIND}block/"
 _MORE: Final = f"{address.MIND}more/"
 _ROOM: Final = MAX_PLAINTEXT_BYTES - 2_000  # for a block's record; the rest is for the edits that it knows
 _PIECE_BYTES: Final = MAX_PLAINTEXT_BYTES - 1_000  # of text in the record of a piece
+_OF_PIECES: Final = {"more", "locked"}  # fields of a record whose text goes on in pieces
 _MAX_PIECES: Final = 4  # 20,000 characters have at most 120,000 bytes of JSON
 
 
@@ -121,6 +123,29 @@ class Blocks:
     async def compile(self) -> str:
         """All blocks as XML for a system prompt; see `compile_blocks`."""
         return compile_blocks(await self.all())
+
+    async def whole(self, record: MindRecord) -> MindRecord:
+        """A block's record with the whole text in it, as an export needs it; other programs' fields stay.
+
+        The text of a block of which a piece has not arrived ends with "…".
+        """
+        if "more" not in record.fields:
+            return record
+        rest = {name: value for name, value in record.fields.items() if name not in _OF_PIECES}
+        return replace(record, fields={**rest, **_fields(await self._blocks.value(record))})
+
+    async def event_ids(self, label: str) -> set[str]:
+        """The ids of the events that hold a block: of its record, and of the pieces of its text."""
+        record = await self._records.read(self._blocks.path(label))
+        pieces = await self._records.under(f"{_MORE}{label}/", asks=False)
+        return {one.event_id for one in (record, *pieces) if one is not None}
+
+    async def as_records(self, label: str, fields: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+        """The records by path that hold a block of these fields: one, or several if its text does not fit an event."""
+        path = self._blocks.path(label)
+        if envelope.plaintext_bytes(envelope.record_at(path, fields)) <= _ROOM:
+            return {path: fields}
+        return dict(await self._blocks.records_of(label, _block(MindRecord(path, fields, "", 0))))
 
     # ── Changes by programs ─────────────────────────────────────────────────────────────
 

@@ -13,6 +13,7 @@ from sense_memory.mind.call_checks import checked
 from sense_memory.mind.chat.compaction import COMPACTION_SHARE
 from sense_memory.mind.chat.conversation import IMPORTED, Conversation
 from sense_memory.mind.chat.message_index import MessageIndex
+from sense_memory.mind.files import Files
 from sense_memory.mind.flusher import Flusher
 from sense_memory.mind.four_tier import MemoryManager
 from sense_memory.mind.layers import draft as pipeline
@@ -21,6 +22,7 @@ from sense_memory.mind.layers.identity import IdentityKernel
 from sense_memory.mind.layers.topics import Topics
 from sense_memory.mind.log import Log
 from sense_memory.mind.model import MAX_LISTED_CHARS, Reflect, RerankPassages
+from sense_memory.mind.proposals import Proposals
 from sense_memory.mind.records import MindRecords
 from sense_memory.mind.reflection import ReflectionTracker, newest_lines, own_reflections, reflect
 from sense_memory.mind.scenes.scenes import Scenes
@@ -59,8 +61,10 @@ class Mind:
         log: everything that happened.
         blocks: core memory, which is always in the prompt.
         archive: passages of long-term memory.
+        files: the text files of projects, which mirrors keep in step with folders.
         topics: the topics of thoughts, each with a summary.
         identity: the identity, distilled from the topics, and the objectives.
+        proposals: memories that are proposed for the palace.
         shares: facets of palaces that this agent shares with others, and others with this agent.
         scenes: logs that are shared with other agents.
     """
@@ -71,8 +75,10 @@ class Mind:
         self._flusher = Flusher(self._write_pages, is_on=store.options.background)
         self.log, self.blocks = Log(self.records, self._flusher.appended), Blocks(self.records)
         self.archive = Archive(self.records)
+        self.files = Files(self.records)
         self.topics = Topics(self.records, self.archive, self._open_model)
         self.identity = IdentityKernel(self.records, self.topics)
+        self.proposals = Proposals(self.records)
         self.scenes = Scenes(self.records, self.log)
         self.shares = Shares(store, self.scenes)
         self._messages = MessageIndex(self.log)

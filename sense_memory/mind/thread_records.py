@@ -19,7 +19,7 @@ from sense_memory.nostr import address
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from sense_memory.mind.records import MindRecord, MindRecords
 
@@ -27,6 +27,7 @@ Value: TypeAlias = "tuple[Mapping[str, Any], bytes]"  # the fields and the bytes
 
 _FOLDER: Final = f"{address.MIND}thread/"
 _PIECE_BYTES: Final = 28_000  # as base64, 37 of the 40 KB of an event
+_OWN_FIELDS: Final = frozenset({"thread", "of", "count", "data"})  # beside the fields that a caller gives
 _PIECE: Final = "+"  # between a name and the number of a piece; names do not contain it
 
 
@@ -112,10 +113,23 @@ class ThreadRecords:
                     break
         return sorted(found)
 
-    async def forget(self, thread: str) -> None:
-        """Forget everything of a thread here, and ask relays to delete it."""
+    async def copy(self, thread: str, name: str, to: str) -> None:
+        """Write a value of a thread under the same name in another thread. Does nothing if it is not there as a whole.
+
+        Raises: as `read` and `write`.
+        """
+        held = await self.read(thread, name)
+        if held is not None:
+            fields = {key: value for key, value in held[0].items() if key not in _OWN_FIELDS}
+            await self.write(to, name, fields, held[1])
+
+    async def forget(self, thread: str, names: Iterable[str] | None = None) -> None:
+        """Forget values of a thread here, and ask relays to delete them; by default all of them."""
         folder = _folder(thread)
-        await self._records.forget([f"{folder}{name}" for name in self._records.names_under(folder)])
+        chosen = None if names is None else frozenset(names)
+        there = self._records.names_under(folder)
+        gone = [name for name in there if chosen is None or name.partition(_PIECE)[0] in chosen]
+        await self._records.forget([f"{folder}{name}" for name in gone])
 
 
 def _records(thread: str, name: str, fields: Mapping[str, Any], value: bytes) -> dict[str, Mapping[str, Any]]:

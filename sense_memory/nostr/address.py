@@ -25,6 +25,7 @@ JOURNAL: Final = "journal/"  # with an event's id: the name of a journal entry, 
 EMBEDDING: Final = "embed/"  # with a memory's path: the path of its vectors
 INTROSPECTION: Final = "introspection/"  # with seconds since 1970: the path of an introspection log
 MIND: Final = "mind/"  # prefix of the paths of the mind's records
+FILE: Final = "file/"  # with a hash of its project and name: the path of a mirrored file
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
 
 LOG_PAGES: Final = f"{PREFIX}{MIND}log/"  # prefix of the slots of the log's pages
@@ -112,6 +113,11 @@ def record_path(prefix: str, name: str) -> str:
             f"the address would have more than {MAX_D_TAG_BYTES} bytes; choose a shorter name"
         )
     return path
+
+
+def file_path(project: str, name: str) -> str:
+    """The path of a mirrored file: a hash, so that relays learn neither its name nor its project."""
+    return FILE + hashlib.sha256(f"{project}\0{name}".encode()).hexdigest()[:32]
 
 
 def is_log_page(slot: str) -> bool:

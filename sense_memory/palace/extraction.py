@@ -449,13 +449,13 @@ def _of_sentence(who: str, text: str, start: int) -> Iterator[Proposal]:
         return
     span = start, start + len(text)
     person = "The user" if who.casefold() == USER else who
-    subject = _slug(who)
+    subject = slug(who)
     if who.casefold() == USER and (asked := _ASKED.match(sentence)) is not None:
         value = asked["x"].strip(" .!")
         yield Proposal(
             "people",
             "facts",
-            f"{subject}-noted-{_topic(value)}",
+            f"{subject}-noted-{topic(value)}",
             f"{person} asked to remember: {value}",
             (),
             "asked",
@@ -467,7 +467,7 @@ def _of_sentence(who: str, text: str, start: int) -> Iterator[Proposal]:
         yield Proposal(
             "skills",
             "procedures",
-            f"rule-{_topic(value)}",
+            f"rule-{topic(value)}",
             value[0].upper() + value[1:],
             ("rule",),
             "instruction",
@@ -493,7 +493,7 @@ def _facts(sentence: str, person: str, subject: str) -> list[tuple[str, str, str
         if not x or _VAGUE.match(x) or _ABROAD.search(x):
             continue
         has_name = "name" in rule.find.groupindex
-        name = _slug(clause["name"]) if has_name else _topic(x)
+        name = slug(clause["name"]) if has_name else topic(x)
         place = range(clause.start(), clause.start("x") + len(x))
         if not name or any(place.start < other.stop and other.start < place.stop for other in taken):
             continue
@@ -503,7 +503,7 @@ def _facts(sentence: str, person: str, subject: str) -> list[tuple[str, str, str
             x=_FIRST_PERSON.sub(lambda found: _MINE[found[0].lower()], x),
             name=clause["name"] if has_name else name,
         )
-        key = f"{subject}-{_slug(rule.key.format(name=name))}"
+        key = f"{subject}-{slug(rule.key.format(name=name))}"
         found[place.start] = rule.facet, key, value, rule.themes, rule.reason
     return [parts for _, parts in sorted(found.items())]
 
@@ -515,12 +515,13 @@ def _object(text: str) -> str:
     return cut if len(cut.split()) <= _MAX_OBJECT_WORDS else ""
 
 
-def _topic(text: str) -> str:
-    """The first words that are not stop words, as part of a key."""
+def topic(text: str) -> str:
+    """The first four words that are not stop words, as part of a key."""
     kept = [word for word in re.findall(r"[\w'-]+", text.lower()) if word not in STOP_WORDS["english"]]
-    return _slug(" ".join(kept[:_MAX_KEY_WORDS]))
+    return slug(" ".join(kept[:_MAX_KEY_WORDS]))
 
 
-def _slug(text: str) -> str:
+def slug(text: str) -> str:
+    """A text as part of a key: lower case, words joined by hyphens."""
     plain = unicodedata.normalize("NFC", text).lower().replace("'", "")
     return re.sub(r"[^\w]+", "-", plain).strip("-_")

@@ -67,6 +67,10 @@ def _introspection_path(fields: Mapping[str, Any]) -> str:
     return f"{address.INTROSPECTION}{fields.get('ts', fields.get('timestamp'))}"
 
 
+def _file_path(fields: Mapping[str, Any]) -> str:
+    return address.file_path(fields["project"], fields["name"])
+
+
 class RecordType(StrEnum):
     """A kind of record: the `type` field of its records, and its traits."""
 
@@ -139,6 +143,19 @@ class RecordType(StrEnum):
             prefix=address.MIND,
             counted_as="mind",
             counted=("record of the mind", "records of the mind"),
+        ),
+    )
+    FILE = (
+        "sense-memory:file",
+        KindTraits(
+            ("path", "project", "name", "value"),
+            _file_path,
+            text="value",
+            names_path=True,
+            is_exported=True,
+            prefix=address.FILE,
+            counted_as="files",
+            counted=("mirrored file", "mirrored files"),
         ),
     )
     TOMBSTONE = (

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from sense_memory import arguments
 from sense_memory.config.time_zone import offset_at
-from sense_memory.errors import InvalidInput, StoreClosed, warn_of_limit
 from sense_memory.limits import LINGER_SECONDS
 from sense_memory.memories import drafts
 from sense_memory.memories.forget import ForgetTarget, forget_targets
 from sense_memory.memories.history import history, paths_of
 from sense_memory.memories.open_store import (
-    OpenStore,
     StoreOptions,
     checked_embedder,
     checked_model,
@@ -27,7 +24,9 @@ from sense_memory.memories.persona import arguments as given
 from sense_memory.memories.status import Status, has_mind, status_of
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.signer import as_signer
+from sense_memory.store.edits import StoreEdits
 from sense_memory.store.journal import StoreJournal
+from sense_memory.store.lifetime import StoreLifetime
 from sense_memory.store.palace import StorePalace
 from sense_memory.store.persona_names import PersonaNames
 from sense_memory.store.relays import StoreRelays
@@ -36,18 +35,17 @@ from sense_memory.store.relays import StoreRelays
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
-    from types import TracebackType
+    from pathlib import Path
     from typing import BinaryIO
 
     from sense_memory.arguments import ContradictionMode, PlanName, ReviveRule, SearchedPart, StateName
     from sense_memory.config.model_choice import ModelChoice
-    from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.backup import ImportReport
     from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
     from sense_memory.memories.history import Version
     from sense_memory.memories.watch import Watch
-    from sense_memory.mind.mind import Mind
     from sense_memory.mind.model import LanguageModel
+    from sense_memory.mirror.mirrors import Mirrors
     from sense_memory.models import Draft, JournalEntry, Memory, PersonaMemory, State
     from sense_memory.nostr.signer import PynostrKey, Signer
     from sense_memory.palace.plan import Plan
@@ -57,7 +55,7 @@ if TYPE_CHECKING:
     from sense_memory.search.hits import Hit, Hits
 
 
-class MemoryStore(PersonaNames):
+class MemoryStore(PersonaNames, StoreLifetime):
     """An agent's memory: a key, a local ledger, and the relays that carry copies.
 
     Use it as `async with MemoryStore(...) as store:`. Every read answers from the ledger, and every write
@@ -129,7 +127,7 @@ class MemoryStore(PersonaNames):
         timeouts: Timeouts | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._options = StoreOptions(
+        options = StoreOptions(
             signer=as_signer(signer),
             urls=checked_urls(relays, allow_plain=allow_plain),
             ledger=arguments.ledger(ledger),
@@ -150,13 +148,11 @@ class MemoryStore(PersonaNames):
             monotonic=time.monotonic,
             zone=offset_at,
         )
-        self._tell: Callable[[str], None] = warn_of_limit
-        self._is_opening = False
-        self._opened: OpenStore | None = None
-        self._mind: Mind | None = None
-        self._palace = StorePalace(self._now_open, self._options)
-        self._journal = StoreJournal(self._now_open)
-        self._relays = StoreRelays(self._options.urls, self._now_open)
+        super().__init__(options)
+        self._palace = StorePalace(self._now_open, options)
+        self._journal, self._edits = StoreJournal(self._now_open), StoreEdits(self._now_open)
+        self._relays = StoreRelays(options.urls, self._now_open)
+        self._mirror: Mirrors | None = None
 
     @classmethod
     def from_settings(cls, *, agent: str | None = None, **options: Any) -> MemoryStore:
@@ -171,65 +167,6 @@ class MemoryStore(PersonaNames):
         """
         signer, options = configured(agent, options)
         return cls(signer, **options)
-
-    async def __aenter__(self) -> Self:
-        if self._opened is not None or self._is_opening:
-            raise InvalidInput(
-                "this store is open already; nothing was changed. Close it first, or open another."
-            )
-        self._is_opening = True
-        try:
-            self._opened = await OpenStore.opened(self._options, self._tell)
-        finally:
-            self._is_opening = False
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        is_cut_short = kind is not None and not issubclass(kind, Exception)  # cancelled, or Ctrl-C
-        await self._close_within(0.0 if is_cut_short else self._options.close_timeout)
-
-    async def close(self) -> None:
-        """Close connections and ledger, after waiting until relays have taken what is queued; see `close_timeout`.
-
-        Calls that wait for relays end with StoreClosed. A second call, while the first waits, closes at once.
-        """
-        await self._close_within(self._options.close_timeout)
-
-    async def _close_within(self, seconds: float) -> None:
-        opened = self._opened
-        if opened is None:
-            return
-        if opened.is_of_another_process:
-            self._abandon()
-            return
-        opened.check_thread()
-        try:
-            if self._mind is not None:
-                mind, self._mind = self._mind, None
-                await mind.close()
-            await opened.drain(seconds)
-        finally:
-            if self._opened is opened:  # another call may have closed it meanwhile
-                self._opened = None
-                await opened.close()
-
-    def _abandon(self) -> None:
-        """In a fork: what belongs to the parent process is neither used nor closed."""
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.abandon()
-
-    @property
-    def _open(self) -> OpenStore:
-        if self._opened is None:
-            raise StoreClosed
-        self._opened.check()
-        return self._opened
-
-    def _now_open(self) -> OpenStore:
-        return self._open
 
     @property
     def public_key(self) -> str:
@@ -252,18 +189,18 @@ class MemoryStore(PersonaNames):
         return self._journal
 
     @property
-    def mind(self) -> Mind:
-        """The agent's mind: log, conversations, blocks, archive, topics and identity, on the same ledger.
+    def edits(self) -> StoreEdits:
+        """Edits of what the caller has seen: a text that was written elsewhere meanwhile is not replaced."""
+        return self._edits
 
-        Raises:
-            StoreClosed: the store is not open.
-        """
-        store = self._open
-        if self._mind is None or self._mind.store is not store:
-            from sense_memory.mind.mind import Mind
+    @property
+    def mirror(self) -> Mirrors:
+        """The folders that are kept in step with memory, such as the memory of a coding agent."""
+        if self._mirror is None:
+            from sense_memory.mirror.mirrors import Mirrors
 
-            self._mind = Mind(store)
-        return self._mind
+            self._mirror = Mirrors(self._now_open, lambda: self.mind.files, time.time)
+        return self._mirror
 
     def clock(self) -> float:
         """The time by the clock of this store, seconds since 1970."""
@@ -452,7 +389,7 @@ class MemoryStore(PersonaNames):
         query: str,
         limit: int = 10,
         *,
-        within: Iterable[SearchedPart] = ("palace", "journal", "flat"),
+        within: Iterable[SearchedPart] = ("palace", "journal", "flat", "file"),
         since: float | None = None,
         source: str | None = None,
         domain: str | None = None,
@@ -462,7 +399,7 @@ class MemoryStore(PersonaNames):
         include_forgotten: bool | None = None,
         relevance_floor: float = 0.9,
     ) -> Hits[Hit]:
-        """Find what a question or some words mean among palace memories, flat memories and journal entries.
+        """Find what a question or some words mean among palace memories, flat memories, journal entries and files.
 
         All share one ranking. A time in the query ("last week", "im März") counts for memories of that time; days are
         those of this machine's time zone. Journal entries also match on the entries just before and after them. Fading
@@ -474,7 +411,7 @@ class MemoryStore(PersonaNames):
             query: any text; `"in quotes"` finds only memories with these words, where there are any; `photo*` matches
                 the beginning of a word.
             limit: the largest number of hits, 1 to 1,000.
-            within: where to search: any of palace, journal and flat.
+            within: where to search: any of palace, journal, flat and file.
             since: only memories first written at this time or later, seconds since 1970.
             source: only palace memories with this source: user, agent, import, `tool:<name>`, or `tool` for any
                 tool.
@@ -644,20 +581,6 @@ class MemoryStore(PersonaNames):
     def has_mind(self) -> bool:
         """Whether `mind.search` has anything to search: entries of the log, or passages of the archive."""
         return has_mind(self._open.ledger)
-
-    async def rescue(self) -> RescueReport:
-        """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.
-
-        The damaged file is moved aside and kept. Every event and draft that can still be read is verified, opened and
-        filed in the new ledger, unsent events included; `sync` restores the rest. A forgotten memory stays forgotten
-        if its tombstone can be read, in the ledger or on a relay. Raises InvalidInput where the ledger is sound or
-        missing, or is not a ledger, and WrongKeyError where it belongs to another key; the file was not touched.
-        """
-        from sense_memory.memories.backup import rescue
-
-        if self._opened is not None:
-            raise InvalidInput("this store is open; close it first. Nothing was changed.")
-        return await rescue(Path(self._options.path), self._options.signer, self._options.clock)
 
     def integrity(self) -> list[str]:
         """What is wrong with the ledger file: SQLite's findings, and events and entries of the log that were altered."""

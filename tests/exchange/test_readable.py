@@ -328,3 +328,18 @@ async def test_an_export_of_a_newer_version_is_not_guessed_at(open_store, tmp_pa
     assert [problem.reason[:19] for problem in read(tmp_path / "out.jsonl").problems] == [
         "update sense-memory"
     ]
+
+
+@pytest.mark.parametrize("name", ["out", "out.jsonl"])
+async def test_a_block_that_lies_in_several_events_comes_back_whole(name, tmp_path, open_store, bring, fates):
+    """19,000 Chinese characters have 57,000 bytes, more than an event."""
+    text = "".join(chr(0x4E00 + number % 5_000) for number in range(19_000))
+    async with open_store() as store:
+        await store.mind.blocks.create("big", text, read_only=True)
+        await write_readable(store, tmp_path / name)
+        assert fates(await bring(store, tmp_path / name)) == {"known": 1}
+    async with open_store() as other:
+        await bring(other, tmp_path / name)
+        block = await other.mind.blocks.get("big")
+        assert (block.value, block.is_whole, block.read_only) == (text, True, True)
+        assert fates(await bring(other, tmp_path / name)) == {"known": 1}

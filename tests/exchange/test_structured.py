@@ -142,3 +142,11 @@ def test_memories_of_mem0_keep_their_ids(objects):
 
 def test_json_in_utf_16_is_read(objects):
     assert objects('[{"content": "Grüße"}]'.encode("utf-16")).items[0].text == "Grüße"
+
+
+@pytest.mark.parametrize("size", range(3))
+def test_a_file_is_recognised_where_its_beginning_ends_within_a_character(objects, size):
+    text = "x" * size + "\u3042" * 200
+    (item,) = objects(json.dumps([{"text": text}], ensure_ascii=False)).items
+
+    assert item.text == text

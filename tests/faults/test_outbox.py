@@ -20,15 +20,19 @@ from relays.faults import (
 )
 from sense_memory.errors import RelayLimitWarning, StorageFullError
 from sense_memory.ledger.relays import LedgerReason, Remark, reason_sentence, remark_sentence
-from sense_memory.limits import PUBLISH_WINDOW_COUNT, RETRY_MAX_SECONDS
+from sense_memory.limits import RETRY_MAX_SECONDS
+from sense_memory.relay.client.connection import RelayConnection
 from sense_memory.relay.sync import agenda
 from tests.inside import database_of, ledger_of
+
+
+WINDOW_COUNT = 100
 
 
 @pytest.fixture(autouse=True)
 def _seldom_asks(monkeypatch):
     """What is sent in hours is what counts here: asking twice a minute is what they would mostly consist of."""
-    monkeypatch.setattr(agenda, "BACKGROUND_SECONDS", 300.0)
+    monkeypatch.setattr(agenda, "BACKGROUND_SECONDS", 1_200.0)
 
 
 @pytest.mark.virtual_time
@@ -262,14 +266,22 @@ async def test_p10_rate_limit_is_respected(stage):
         assert len(record.published) < 14 * 6
 
 
+@pytest.fixture
+def window(monkeypatch):
+    """Fewer events in flight than really: to be refused, some hundred need seconds."""
+    monkeypatch.setattr("sense_memory.relay.sync.relay_sync.PUBLISH_WINDOW_COUNT", WINDOW_COUNT)
+    monkeypatch.setitem(RelayConnection.publish.__kwdefaults__, "window", WINDOW_COUNT)
+    return WINDOW_COUNT
+
+
 @pytest.mark.virtual_time
-async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage):
+async def test_p10_a_rate_limit_pauses_the_relay_and_not_each_event(stage, window):
     """More than a window is queued and all of it is limited: a window, then one event a pause, restart or not.
 
     The pauses grow to an hour, and end for all as soon as one event is taken.
     """
     record, limit = Record(), Refuse("rate-limited: slow down")
-    window, count = PUBLISH_WINDOW_COUNT, PUBLISH_WINDOW_COUNT + 50
+    count = window + 50
     async with stage.liar(record, limit) as liar:
         async with stage.store(liar, background=True, ledger="k.db") as store:
             await store.remember_many((f"k{number}", stage.plaintext) for number in range(count))

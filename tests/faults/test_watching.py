@@ -16,7 +16,7 @@ from tests.inside import ledger_of
 
 @pytest.fixture(autouse=True)
 def _seldom_looks(monkeypatch):
-    monkeypatch.setattr(watching_module, "POLL_SECONDS", 30.0)
+    monkeypatch.setattr(watching_module, "WATCH_SECONDS", 30.0)
 
 
 @pytest.mark.virtual_time

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 
 from sense_memory import LocalSigner, MemoryStore, SyncMemoryStore
 from sense_memory.interfaces.openai_tools import OpenAITools
-from tests.interfaces.test_tools import TEN
+from tests.interfaces.test_tools import ELEVEN
 from tests.late import Late, needs
 
 
@@ -58,11 +58,11 @@ async def test_both_shapes_are_what_the_sdk_types_and_strict():
             {key: value for key, value in tool.items() if key != "type"} for tool in responses
         ]
         assert {True} == {tool["strict"] for tool in responses}
-        assert {tool["name"] for tool in responses} == set(TEN) | {
+        assert {tool["name"] for tool in responses} == set(ELEVEN) | {
             *("forget", "prune", "memory_replace", "memory_append", "memory_insert"),
             *("conversation_search", "archival_insert", "archival_search"),
         }
-        assert set(TEN) == {tool["function"]["name"] for tool in OpenAITools(store).chat()}
+        assert set(ELEVEN) == {tool["function"]["name"] for tool in OpenAITools(store).chat()}
 
 
 async def test_schemas_that_are_not_strict_leave_out_what_may_be_left_out():

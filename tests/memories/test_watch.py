@@ -28,7 +28,7 @@ from tests.time_unit import SECOND
 def _impatient(monkeypatch):
     """Back-off and looks at the ledger in hundredths of the real time."""
     monkeypatch.setattr(dialler, "RECONNECT_FIRST_SECONDS", 0.02)
-    monkeypatch.setattr(watching_module, "POLL_SECONDS", 0.02)
+    monkeypatch.setattr(watching_module, "WATCH_SECONDS", 0.02)
 
 
 @pytest.fixture
@@ -709,6 +709,15 @@ async def test_a_slow_watch_is_told_that_it_missed_something_and_others_go_on(de
             slow = two.watch()
             await writes(one, "last", "v")
             assert (await anext(slow)).path == "last"
+
+
+async def test_a_watch_that_has_just_begun_does_not_hold_up_the_end_of_its_store(device):
+    """Its task was cancelled before its first step, and the store waited for ever, with a processor at work."""
+    async with device() as store:
+        waits = asyncio.create_task(store.watch().next())
+        await asyncio.sleep(0)
+
+    assert await waits is None
 
 
 async def test_closing_the_store_ends_every_watch(device, clock):

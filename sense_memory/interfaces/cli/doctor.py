@@ -245,6 +245,7 @@ async def examine(invocation: Invocation) -> Findings:
         )
     if status is not None and (log := check_log(status)) is not None:
         found.append(log)
+    found += check_hooks(settings, time.time())
     found.append(check_clock(status, time.time()))
     problems = {check.name: check.finding for check in relays if check.state is CheckState.FAIL}
     findings = (
@@ -300,6 +301,17 @@ async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Ch
 def _there(settings: Settings, status: Status | None) -> Settings:
     """The settings, with a ledger in memory where there is no readable ledger file."""
     return settings if status is not None else replace(settings, ledger=Path(":memory:"))
+
+
+def check_hooks(settings: Settings, now: float) -> list[Check]:
+    """What went wrong in hooks of agent harnesses since they last ran well; nothing if nothing did."""
+    from sense_memory.interfaces.harness.hook_log import failures
+
+    found = {failure.hook: failure for failure in failures(settings.home)}
+    return [
+        Check("hooks", CheckState.WARN, f"{failure.hook}, {age(failure.at, now)}: {failure.problem}")
+        for failure in found.values()
+    ]
 
 
 def check_embedder(found: EmbedderInUse) -> Check:

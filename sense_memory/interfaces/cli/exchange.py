@@ -6,9 +6,10 @@ An import of events verifies every line. For any other format, a plan is shown f
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -24,16 +25,25 @@ from sense_memory.interfaces.cli.import_report import (
     print_written,
     relays_later,
 )
-from sense_memory.interfaces.cli.inputs import DryRunOption, JsonOption, YesOption, flag
+from sense_memory.interfaces.cli.inputs import (
+    DryRunOption,
+    JsonOption,
+    SinceOption,
+    YesOption,
+    flag,
+    moment,
+    option,
+)
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, confirm, of, say, with_options
 from sense_memory.interfaces.cli.program import BACKUP, app
 from sense_memory.interfaces.text import as_json, quantity, size
+from sense_memory.plain_text import one_line
 
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sense_memory.exchange import Exported, Imported, ImportPlan, ReaderResult
+    from sense_memory.exchange import Exported, ExportFilter, Imported, ImportPlan, ReaderResult
     from sense_memory.interfaces.cli.invocation import Invocation
     from sense_memory.store import MemoryStore
 
@@ -54,6 +64,7 @@ _KINDS: Final = {  # in the words of tables and sentences
         "sense-memory export memories.jsonl --force",
         "sense-memory export --readable notes",
         "sense-memory export - | gzip > memories.jsonl.gz",
+        'sense-memory export --readable week --since "7 days ago" --prefix projects/',
         codes={2: "wrong usage, or the file exists; nothing was changed"},
     ),
 )
@@ -62,6 +73,7 @@ def export(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", show_default=False, help="The file, or `-` for stdout.")
     ],
+    *,
     force: Annotated[bool, flag("--force", text="Replace an existing file.")] = False,
     readable: Annotated[
         bool,
@@ -70,6 +82,20 @@ def export(
             text="Write plain text that people can read and edit: Markdown into a new folder, or JSON lines into a file whose name ends in .jsonl.",
         ),
     ] = False,
+    since: SinceOption = None,
+    until: Annotated[
+        str | None, option("WHEN", "Only memories of this time or earlier; a day counts to its end.")
+    ] = None,
+    theme: Annotated[
+        str | None, option("THEME", "Only memories with this theme; for the archive: tag or topic.")
+    ] = None,
+    prefix: Annotated[
+        str | None,
+        option(
+            "TEXT",
+            "Only memories whose name begins with this: a path in the palace, a key, journal/ or mind/block/.",
+        ),
+    ] = None,
     _json: JsonOption = False,
 ) -> None:
     """Write everything in the ledger into a file, one signed and encrypted event on each line.
@@ -79,10 +105,14 @@ def export(
 
     With --readable, write the palace, the journal, the flat memories and the mind as plain text, which `import`
     restores word for word. Earlier versions and drafts are left out.
+
+    With --since, --until, --theme or --prefix, write only the memories that fulfil all of them. Such a part is no backup:
+    it has only the newest version of each memory, and without --readable no log.
     """
     invocation = of(context)
+    only = _filter(since, until, theme, prefix)
     if readable:
-        _export_readable(context, file, force=force)
+        _export_readable(context, file, only, force=force)
         return
     to_stdout = str(file) == "-"
     if to_stdout and (invocation.as_json or sys.stdout.isatty()):
@@ -94,22 +124,70 @@ def export(
             f"{file} exists, and was not touched; give another name, or --force to replace the file"
         )
 
-    async def work(store: MemoryStore) -> int:
-        return write_events(store, typer.get_binary_stream("stdout") if to_stdout else file)
+    async def work(store: MemoryStore) -> tuple[int, Exported | None]:
+        target = typer.get_binary_stream("stdout") if to_stdout else file
+        if only:
+            from sense_memory.exchange import write_part
 
-    count = invocation.run(work)
+            return await write_part(store, target, only, overwrite=force)
+        return write_events(store, target), None
+
+    count, part = invocation.run(work)
     if to_stdout:
+        _note_part(part)
         return
     if invocation.as_json:
-        told = {"file": str(file), "events": count, "bytes": file.stat().st_size, "memories": None}
-        typer.echo(as_json(told))
+        typer.echo(as_json(_export_data(file, part, events=count, size_bytes=file.stat().st_size)))
     else:
         typer.echo(
             f"{quantity(count, 'event')} in {file}, {size(file.stat().st_size)}, useless without the key"
         )
+    _note_part(part)
 
 
-def _export_readable(context: typer.Context, target: Path, *, force: bool) -> None:
+def _filter(since: str | None, until: str | None, theme: str | None, prefix: str | None) -> ExportFilter:
+    """The filter of the options.
+
+    Raises:
+        InvalidInput: an option is no time, or the times are in the wrong order.
+    """
+    from sense_memory.exchange import ExportFilter
+
+    now = time.time()
+    begin = None if since is None else moment(since, now, begins=True)
+    return ExportFilter(begin, None if until is None else moment(until, now), theme, prefix)
+
+
+def _export_data(
+    file: Path, part: Exported | None, *, events: int | None, size_bytes: int, is_plain: bool = False
+) -> dict[str, Any]:
+    """The result of an export, for JSON."""
+    is_part = part is not None and bool(part.conditions)
+    return {
+        "file": str(file),
+        "events": events,
+        "bytes": size_bytes,
+        "memories": dict(part.counts) if part is not None and is_plain else None,
+        "filter": part.conditions if part is not None and is_part else None,
+        "left_out": part.left_out if part is not None and is_part else None,
+    }
+
+
+def _note_part(part: Exported | None) -> None:
+    """Say on stderr what an export does not have."""
+    if part is None:
+        return
+    if part.conditions:
+        told = ", ".join(f"{name} {value}" for name, value in part.conditions.items())
+        say(
+            "partial",
+            f"this is only a part ({one_line(told)}), and no backup: {quantity(part.left_out, 'memory', 'memories')} left out",
+        )
+    for note in part.notes:
+        say("warning", note)
+
+
+def _export_readable(context: typer.Context, target: Path, only: ExportFilter, *, force: bool) -> None:
     from sense_memory.exchange import write_readable
     from sense_memory.interfaces.cli.tables import progress
 
@@ -121,20 +199,19 @@ def _export_readable(context: typer.Context, target: Path, *, force: bool) -> No
 
     async def work(store: MemoryStore) -> Exported:
         with progress("exporting", None) as advance:
-            return await write_readable(store, target, overwrite=force, progress=advance)
+            return await write_readable(store, target, only=only, overwrite=force, progress=advance)
 
     done = invocation.run(work)
     counts = dict(done.counts)
     files = [path for path in target.rglob("*") if path.is_file()] if target.is_dir() else [target]
     total = sum(path.stat().st_size for path in files)
     if invocation.as_json:
-        typer.echo(as_json({"file": str(target), "events": None, "bytes": total, "memories": counts}))
+        typer.echo(as_json(_export_data(target, done, events=None, size_bytes=total, is_plain=True)))
     else:
         told = ", ".join(f"{count:,} {_KINDS[kind]}" for kind, count in counts.items()) or "nothing"
         typer.echo(f"{told} in {target}, {size(total)}")
         typer.echo("This is plain text: whoever can read these files can read the memories.")
-    for note in done.notes:
-        say("warning", note)
+    _note_part(done)
 
 
 @app.command(
@@ -170,7 +247,7 @@ def import_events(
             "--as",
             metavar="FORMAT",
             show_default=False,
-            help="Use this format instead of recognising it: readable, openclaw, markdown, notes, daily, json, mem0, mempalace, chats or events.",
+            help="Use this format instead of recognising it: readable, openclaw, markdown, notes, daily, json, mem0, server-memory, letta, mempalace, basic-memory, cogx, chats or events.",
         ),
     ] = "",
     into: Annotated[
@@ -204,7 +281,8 @@ def import_events(
     """Import the memories of other programs, or an export; the format is recognised.
 
     Known formats: MEMORY.md with daily notes (OpenClaw), CLAUDE.md and other notes, folders of Markdown (Obsidian),
-    JSON and JSON lines, exports of mem0, MemPalace, ChatGPT and Claude, our own readable export, and encrypted events.
+    basic-memory, JSON and JSON lines, mem0, the graph of server-memory, agent files of Letta, MemPalace (its store or its
+    export), cognee (COGX), exports of ChatGPT and Claude, our own readable export, and encrypted events.
     docs/exchange.md says what becomes what.
 
     The plan is shown first, and nothing is written before you confirm. Dates and origins are kept, memories are

@@ -8,6 +8,7 @@ import os
 import select
 import sys
 import sysconfig
+import threading
 import time
 from contextlib import suppress
 from io import UnsupportedOperation
@@ -45,9 +46,12 @@ if TYPE_CHECKING:
     from sense_memory.interfaces.harness.specs import HarnessSpec, Launch, Machine
     from sense_memory.store import MemoryStore
 
+    _Work = Callable[[MemoryStore, dict[str, Any], Settings], Awaitable[None]]
+
 BACKUPS: Final = "harness-backups"  # in the data folder of sense-memory
 _PARTS: Final = ("server", "hooks", "skill")
 _STDIN_SECONDS: Final = 2.0  # that a hook waits for the harness's JSON
+_HOOK_SECONDS: Final = 12.0  # that a hook takes at most; harnesses stop it after 15
 _HOME_VARIABLE: Final = "SENSE_MEMORY_HOME"
 
 HarnessArgument = Annotated[
@@ -105,8 +109,8 @@ def install(
     """Give the memory to an agent harness, such as Claude Code, Codex or Cursor.
 
     The change adds the MCP server, which gives the agent its memory tools. If the harness supports hooks, it also adds
-    two: one shows the palace at the start of a session, the other keeps the conversation before it is compacted. If
-    the harness supports skills, it adds a skill, which says when to use the memory. All other settings and their
+    those: one shows the palace at the start of a session, the others keep what is said, at the end of a turn, before a
+    compaction, and at the end of the session. If the harness supports skills, it adds a skill, which says when to use the memory. All other settings and their
     comments stay. Each file is backed up first.
     """
     from sense_memory.interfaces.harness import installation
@@ -356,14 +360,23 @@ hooks = app.group(
 def session_start(context: typer.Context, _json: JsonOption = False) -> None:
     """Print the compressed palace and the newest journal entries as JSON, the context of a new session."""
 
-    async def work(store: MemoryStore, _: dict[str, Any]) -> None:
+    async def work(store: MemoryStore, _: dict[str, Any], _settings: Settings) -> None:
         from sense_memory.interfaces.harness.hooks import session_start as answer
 
         told = await answer(store, time.time())
         if told:
             typer.echo(told)
 
-    _run_hook(of(context), work)
+    _run_hook(of(context), "session-start", work)
+
+
+@hooks.command(
+    "turn-end",
+    epilog=ends("sense-memory hook turn-end < /dev/null", codes={1: "never", 2: "wrong options"}),
+)
+def turn_end(context: typer.Context, _json: JsonOption = False) -> None:
+    """Store the new messages of the harness's transcript as a conversation."""
+    _run_hook(of(context), "turn-end", _keeping("turn_end"))
 
 
 @hooks.command(
@@ -372,17 +385,35 @@ def session_start(context: typer.Context, _json: JsonOption = False) -> None:
 )
 def pre_compact(context: typer.Context, _json: JsonOption = False) -> None:
     """Store the messages of the harness's transcript as a conversation, and note that in the journal."""
-
-    async def work(store: MemoryStore, event: dict[str, Any]) -> None:
-        from sense_memory.interfaces.harness.hooks import pre_compact as keep_messages
-
-        await keep_messages(store, event)  # silently: Gemini CLI shows stderr to the user, before each turn
-
-    _run_hook(of(context), work)
+    _run_hook(of(context), "pre-compact", _keeping("pre_compact"))
 
 
-def _run_hook(invocation: Invocation, work: Callable[[MemoryStore, dict[str, Any]], Awaitable[None]]) -> None:
-    """Run a hook on the agent's store. No failure may stop the harness."""
+@hooks.command(
+    "session-end",
+    epilog=ends("sense-memory hook session-end < /dev/null", codes={1: "never", 2: "wrong options"}),
+)
+def session_end(context: typer.Context, _json: JsonOption = False) -> None:
+    """Store the messages of the harness's transcript as a conversation, and note in the journal what was said last."""
+    _run_hook(of(context), "session-end", _keeping("session_end"))
+
+
+def _keeping(function: str) -> _Work:
+    """The work of a hook that keeps messages, silently: Gemini CLI shows stderr to the user."""
+
+    async def work(store: MemoryStore, event: dict[str, Any], settings: Settings) -> None:
+        from sense_memory.interfaces.harness import hooks as answers
+
+        await getattr(answers, function)(store, event, settings.proposals)
+
+    return work
+
+
+def _run_hook(invocation: Invocation, name: str, work: _Work) -> None:
+    """Run a hook on the agent's store. No failure may stop the harness, nor may the hook go on for ever."""
+    patience = threading.Timer(_HOOK_SECONDS, _give_up, (invocation, name))
+    patience.daemon = True
+    patience.start()
+    problem = ""
     try:
         event = _event()
         with warnings_as_lines():
@@ -391,13 +422,38 @@ def _run_hook(invocation: Invocation, work: Callable[[MemoryStore, dict[str, Any
 
             settings = invocation.load()
             signer = LocalSigner(find_secret(settings)[0])  # a hook cannot ask for a password
-        asyncio.run(with_store(settings, signer, lambda store: work(store, event)))
+        asyncio.run(with_store(settings, signer, lambda store: work(store, event, settings)))
     except (SenseMemoryError, OSError) as error:
-        say("sense-memory", f"the hook did nothing: {error}")
+        problem = f"the hook did nothing: {error}"
     except Exception as error:  # a bug of ours must not stop the harness; its text could hold a memory
         if isinstance(error, streams.OutputFailed):
             streams.drop()
-        say("sense-memory", f"the hook failed: {type(error).__name__}")
+        problem = f"the hook failed: {type(error).__name__}"
+    finally:
+        patience.cancel()
+    if problem:
+        say("sense-memory", problem)
+    _note(invocation, name, problem)
+
+
+def _give_up(invocation: Invocation, name: str) -> None:
+    """End this process. What it had begun to write is not in the ledger, as after a power cut; the next hook repeats it."""
+    _note(
+        invocation, name, f"the hook was given up after {_HOOK_SECONDS:.0f} s; the next one repeats its work"
+    )
+    os._exit(0)
+
+
+def _note(invocation: Invocation, name: str, problem: str) -> None:
+    """Write into the log of hooks what `doctor` shows."""
+    from sense_memory.interfaces.harness.hook_log import HookFailure, note_failure, note_success
+
+    with suppress(SenseMemoryError, OSError):  # without settings there is no folder for a log
+        home = invocation.load().home
+        if problem:
+            note_failure(home, HookFailure(time.time(), name, problem))
+        else:
+            note_success(home, name)
 
 
 def _event() -> dict[str, Any]:
@@ -405,7 +461,7 @@ def _event() -> dict[str, Any]:
 
     if sys.stdin.isatty():
         return {}
-    text, stdin = b"", cast("BufferedReader", sys.stdin.buffer)
+    text, stdin = bytearray(), cast("BufferedReader", sys.stdin.buffer)
     # Until the object is complete or nothing more comes: a harness may leave stdin open.
     while not answers.is_whole(text) and _has_more(stdin):
         data = stdin.read1(answers.MAX_INPUT_BYTES)

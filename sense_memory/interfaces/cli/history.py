@@ -23,6 +23,7 @@ from sense_memory.interfaces.cli.inputs import (
     WhenArgument,
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, program, unknown
+from sense_memory.interfaces.cli.mirror import file_named, sync_folders_of
 from sense_memory.interfaces.cli.names import events_of, everything, find, parts, path_of, place, unknown_name
 from sense_memory.interfaces.cli.operations import Write, operation
 from sense_memory.interfaces.cli.output import show_insights, show_memories, show_memory, warn_if_incomplete
@@ -185,6 +186,8 @@ def _show_one(invocation: Invocation, name: str, then: float) -> None:
     """The value of one memory at a time."""
 
     async def work(store: MemoryStore) -> tuple[Memory | PersonaMemory | None, Status]:
+        if (file := await file_named(store, name)) is not None:
+            return _flat_at(file, await store.mind.files.history(file), then), store.status()
         versions = [] if "/" in name else await store.history(name)
         if versions:
             return _flat_at(name, versions, then), store.status()
@@ -240,6 +243,8 @@ async def undo(store: MemoryStore, *, name: NameArgument) -> Write:
     old text becomes a new version, and `history` keeps the text that was replaced. Links are not part of the text:
     `palace disconnect` takes a connection back, and `palace reconcile` a mark of contradiction.
     """
+    if (file := await file_named(store, name)) is not None:
+        return await _undo_file(store, file)
     path, versions = await _versions(store, name)
     memories = await everything(store) if "/" in path else []
     before = marks_in(memories)
@@ -251,6 +256,16 @@ async def undo(store: MemoryStore, *, name: NameArgument) -> Write:
     return Write([memory.event_id], "brought back", shape_of(memory), tells=tells)
 
 
+async def _undo_file(store: MemoryStore, name: str) -> Write:
+    """Bring back the previous text of a mirrored file, in memory and in the folders of this machine."""
+    await sync_folders_of(store, name)
+    file = await store.mind.files.undo(name)
+    if file is None:
+        raise _nothing_to_undo(name, await store.mind.files.history(name), None)
+    await sync_folders_of(store, name)
+    return Write([file.event_id], "brought back", shape_of(file))
+
+
 async def _versions(store: MemoryStore, name: str) -> tuple[str, list[Version]]:
     """The flat key or the path that a name means, and the versions of that memory, newest first.
 
@@ -258,6 +273,8 @@ async def _versions(store: MemoryStore, name: str) -> tuple[str, list[Version]]:
         CommandFailed: no memory ever had that name here.
         InvalidInput: several palace memories have the key.
     """
+    if (file := await file_named(store, name)) is not None:
+        return file, await store.mind.files.history(file)
     found = await store.history(name)
     if not any(version.value is not None for version in found):  # forgotten, or never here
         path = await path_of(store, name)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from sense_memory.interfaces.cli.search import EmbedderInUse
     from sense_memory.memories.status import RelayStatus, Status
+    from sense_memory.mirror.decisions import MirrorReport
     from sense_memory.models import Change
     from sense_memory.relay.sync.reports import RelayReport, SyncReport
     from sense_memory.store import MemoryStore
@@ -434,11 +435,13 @@ def watch(
 
     async def work(store: MemoryStore) -> None:
         watching = asyncio.create_task(_show(store, count, as_json=invocation.as_json))
+        mirroring = asyncio.create_task(store.mirror.follow(_say_mirrored))
         on_end(asyncio.get_running_loop(), watching.cancel)
         await asyncio.wait([watching], timeout=seconds)
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
+        for task in (watching, mirroring):
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
 
     invocation.run(work, creates=True)
 
@@ -453,6 +456,15 @@ async def _show(store: MemoryStore, count: int | None, *, as_json: bool) -> None
         left = None if left is None else left - 1
         if left == 0:
             return
+
+
+def _say_mirrored(report: MirrorReport) -> None:
+    """Report what became of a mirrored folder."""
+    for step in report.steps:
+        note = f" ({step.note})" if step.note else ""
+        typer.echo(f"{one_line(report.folder)}: {step.what} {one_line(step.name)}{one_line(note)}", err=True)
+    if report.problem:
+        typer.echo(f"{one_line(report.folder)}: {one_line(report.problem)}", err=True)
 
 
 class _Relays:

@@ -84,7 +84,12 @@ async def _serve(
         access = ServerSecrets(listener.getsockname()[1], may_edit)
         api = Api(store, access, agent=invocation.settings().agent)
         server = WebServer(application(access, api.routes()))
-        on_end(asyncio.get_running_loop(), server.stop)
+
+        def end() -> None:
+            api.live.close()  # otherwise the server would wait for the streams of open pages
+            server.stop()
+
+        on_end(asyncio.get_running_loop(), end)
         if invocation.as_json:
             typer.echo(as_json({"url": access.url, "edit": may_edit}))
         else:

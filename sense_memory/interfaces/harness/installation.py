@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.config.key_file import private_folder, sync_folder
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.harness import config_text
-from sense_memory.interfaces.harness.specs import SKILL_MARK, EntryKind
+from sense_memory.interfaces.harness.specs import HOOKS, EntryKind
 from sense_memory.operating_system import create_private, set_mode
 
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = 32_000_000  # of a configuration file; Claude Code's state file grows to some megabytes
 _PROGRAMS: Final = frozenset({"sense-memory", "sense_memory"})
 _FILE_MODE: Final = 0o644  # of a new file in a project
-_is_our_hook = re.compile(r"\bsense[-_]memory\b.*\bhook (?:session-start|pre-compact)\b").search
+_is_our_hook = re.compile(rf"\bsense[-_]memory\b.*\bhook (?:{'|'.join(HOOKS)})\b").search
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ def _with_entry(text: str, entry: Entry, launch: Launch) -> str:
     if entry.kind == EntryKind.FILE:
         if text and not _present(text, entry):
             raise InvalidInput(
-                "was not written by this program: rename or remove it first, or leave it out with --without skill"
+                f"was not written by this program: rename or remove it first, or leave it out with --without {entry.part}"
             )
         return str(value)
     if entry.kind == EntryKind.JSON_ITEM:
@@ -255,7 +255,7 @@ def _without_entry(text: str, entry: Entry) -> str:
 
 def _present(text: str, entry: Entry) -> bool:
     if entry.kind == EntryKind.FILE:
-        return SKILL_MARK in text
+        return entry.mark in text
     if entry.kind == EntryKind.JSON_ITEM:
         return next(_our_items(text, entry), None) is not None
     return _is_our_server(_part(_plain(text, entry), entry.path))

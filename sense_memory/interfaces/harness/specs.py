@@ -8,9 +8,11 @@ it, and the names of fields differ.
 
 from __future__ import annotations
 
+import json
 import shlex
 from dataclasses import dataclass, field
 from enum import StrEnum
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 
 NAME: Final = "sense-memory"
 SESSION_START: Final = "session-start"
+TURN_END: Final = "turn-end"
 PRE_COMPACT: Final = "pre-compact"
+SESSION_END: Final = "session-end"
+HOOKS: Final = (SESSION_START, TURN_END, PRE_COMPACT, SESSION_END)
 _HOOK_SECONDS: Final = 15  # after which a harness stops a hook; ours take far less
 
 SKILL: Final = """\
@@ -109,8 +114,15 @@ class Launch:
         """A shell command that runs a hook. The command succeeds even if the program is gone or too old for it, because a
         failing hook may block a harness: exit code 2 keeps Claude Code from compacting.
         """
+        return f"{self._hook(name)} || true"
+
+    def detached_hook(self, name: str) -> str:
+        """As `hook`, but the shell does not wait: for harnesses that end before their hooks do."""
+        return f"{{ {self._hook(name)} <&3 >/dev/null 2>&1 & }} 3<&0"
+
+    def _hook(self, name: str) -> str:
         env = ["env", *(f"{key}={value}" for key, value in self.env.items())] if self.env else []
-        return shlex.join([*env, *self.program, "hook", name, *self.options]) + " || true"
+        return shlex.join([*env, *self.program, "hook", name, *self.options])
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +135,7 @@ class Entry:
         kind: how it stands in the file.
         path: the keys to it.
         value: what is put there: plain JSON, or the text of a file.
+        mark: a text that tells our file from another, where it is a file.
     """
 
     part: str
@@ -130,6 +143,7 @@ class Entry:
     kind: EntryKind
     path: tuple[str, ...]
     value: Callable[[Launch], Any]
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +212,8 @@ def _skill(user: Callable[[Machine], Path | None], project: str | None) -> Entry
         found = user(machine)
         return None if found is None else found / inside
 
-    return Entry(
-        "skill", _at(folder, f"{project}/{inside}" if project else None), EntryKind.FILE, (), lambda _: SKILL
-    )
+    file = _at(folder, f"{project}/{inside}" if project else None)
+    return Entry("skill", file, EntryKind.FILE, (), lambda _: SKILL, SKILL_MARK)
 
 
 def _json_server(file: _File, *path: str, **more: Any) -> Entry:
@@ -208,13 +221,10 @@ def _json_server(file: _File, *path: str, **more: Any) -> Entry:
     return Entry("server", file, EntryKind.JSON_MEMBER, (*path, NAME), _server(**more))
 
 
-def _hooks(
-    file: _File, compact: str, value: Callable[[str], Callable[[Launch], Any]] = _hook
-) -> tuple[Entry, Entry]:
-    """Both hooks, in lists of the harness: at the start of a session, and before it is compacted."""
-    return (
-        Entry("hooks", file, EntryKind.JSON_ITEM, ("hooks", "SessionStart"), value(SESSION_START)),
-        Entry("hooks", file, EntryKind.JSON_ITEM, ("hooks", compact), value(PRE_COMPACT)),
+def _hooks(file: _File, hooks: Mapping[str, Callable[[Launch], Any]]) -> tuple[Entry, ...]:
+    """Hooks in lists of the harness, by the name of its event."""
+    return tuple(
+        Entry("hooks", file, EntryKind.JSON_ITEM, ("hooks", event), value) for event, value in hooks.items()
     )
 
 
@@ -234,14 +244,20 @@ def _claude_state(machine: Machine) -> Path:
     return machine.folder("CLAUDE_CONFIG_DIR", machine.home) / ".claude.json"
 
 
-_CLAUDE_HOOKS: Final = _at(lambda machine: _claude(machine) / "settings.json", ".claude/settings.local.json")
+_CLAUDE_FILE: Final = _at(lambda machine: _claude(machine) / "settings.json", ".claude/settings.local.json")
 
+CLAUDE_HOOKS: Final[Mapping[str, Callable[[Launch], Any]]] = {
+    "SessionStart": _hook(SESSION_START),
+    "Stop": _hook(TURN_END),  # not `async`: `claude -p` kills such hooks at its end, and runs no SessionEnd
+    "PreCompact": _hook(PRE_COMPACT),
+    "SessionEnd": _hook(SESSION_END),  # Claude Code waits for it as long as its timeout allows
+}
 CLAUDE_CODE: Final = HarnessSpec(
     "claude-code",
     "Claude Code",
     (
         _json_server(_at(_claude_state, ".mcp.json"), "mcpServers", type="stdio"),
-        *_hooks(_CLAUDE_HOOKS, "PreCompact"),
+        *_hooks(_CLAUDE_FILE, CLAUDE_HOOKS),
         _skill(lambda machine: _claude(machine) / "skills", ".claude/skills"),
     ),
     lambda machine: (_claude(machine), "claude"),
@@ -274,8 +290,15 @@ def _codex(machine: Machine) -> Path:
     return machine.folder("CODEX_HOME", machine.home / ".codex")
 
 
-_CODEX_HOOKS: Final = _at(lambda machine: _codex(machine) / "hooks.json", ".codex/hooks.json")
+_CODEX_FILE: Final = _at(lambda machine: _codex(machine) / "hooks.json", ".codex/hooks.json")
 
+_CODEX_END_SECONDS: Final = 3  # more is warned of, and cut to this
+_CODEX_HOOKS: Final = {
+    "SessionStart": _hook(SESSION_START),
+    "Stop": _hook(TURN_END),
+    "PreCompact": _hook(PRE_COMPACT),
+    "SessionEnd": _hook(SESSION_END, _CODEX_END_SECONDS),
+}
 CODEX: Final = HarnessSpec(
     "codex",
     "Codex",
@@ -287,7 +310,7 @@ CODEX: Final = HarnessSpec(
             ("mcp_servers", NAME),
             _server(),
         ),
-        *_hooks(_CODEX_HOOKS, "PreCompact"),
+        *_hooks(_CODEX_FILE, _CODEX_HOOKS),
         _skill(lambda machine: _codex(machine) / "skills", None),
     ),
     lambda machine: (_codex(machine), "codex"),
@@ -312,12 +335,17 @@ def _gemini_hook(event: str) -> Callable[[Launch], Any]:
     return _hook(event, _HOOK_SECONDS * 1_000, name=f"{NAME}-{event}")
 
 
+_GEMINI_HOOKS: Final = {
+    "SessionStart": _gemini_hook(SESSION_START),
+    "PreCompress": _gemini_hook(PRE_COMPACT),
+    "SessionEnd": _gemini_hook(SESSION_END),
+}
 GEMINI_CLI: Final = HarnessSpec(
     "gemini-cli",
     "Gemini CLI",
     (
         _json_server(_GEMINI, "mcpServers"),
-        *_hooks(_GEMINI, "PreCompress", _gemini_hook),
+        *_hooks(_GEMINI, _GEMINI_HOOKS),
         _skill(lambda machine: _gemini(machine) / "skills", ".gemini/skills"),
     ),
     lambda machine: (_gemini(machine), "gemini"),
@@ -387,17 +415,40 @@ def _opencode(machine: Machine, folder: Path | None) -> Path:
     return _first_existing(place / "opencode.jsonc", place / "opencode.json")
 
 
+_PLUGIN_MARK: Final = "// The OpenCode plugin of sense-memory:"
+
+
+def opencode_plugin(launch: Launch) -> str:
+    """The text of OpenCode's plugin, which runs the hooks."""
+    text = (files(__package__) / "scripts" / "opencode.js").read_text("utf-8")
+    for line, value in (
+        ('PROGRAM = ["sense-memory"]', launch.program),
+        ("OPTIONS = []", launch.options),
+        ("ENVIRONMENT = {}", dict(launch.env)),
+    ):
+        name = line.partition(" = ")[0]
+        text = text.replace(f"const {line};", f"const {name} = {json.dumps(value, ensure_ascii=False)};")
+    return text
+
+
+def _opencode_plugin_file(machine: Machine, folder: Path | None) -> Path:
+    place = machine.config / "opencode" if folder is None else folder / ".opencode"
+    return place / "plugins" / f"{NAME}.js"
+
+
 OPENCODE: Final = HarnessSpec(
     "opencode",
     "OpenCode",
     (
         Entry("server", _opencode, EntryKind.JSON_MEMBER, ("mcp", NAME), _opencode_server),
+        Entry("hooks", _opencode_plugin_file, EntryKind.FILE, (), opencode_plugin, _PLUGIN_MARK),
         _skill(lambda machine: machine.config / "opencode" / "skills", ".opencode/skills"),
     ),
     lambda machine: (machine.config / "opencode", "opencode"),
     (
         "https://opencode.ai/docs/mcp-servers",
         "https://opencode.ai/docs/config",
+        "https://opencode.ai/docs/plugins",
         "https://opencode.ai/docs/skills",
         "tried: opencode-ai 1.18.33",
     ),

@@ -1,5 +1,7 @@
 """The HTTP transport: the streamable HTTP of MCP, on a loopback address, for clients that have the token.
 
+With a public URL, a reverse proxy passes on what clients elsewhere send; they have tokens of OAuth (`interfaces.mcp.oauth`).
+
 Each request is checked before the SDK sees it: the request names this server, no page of another origin made it
 (`interfaces.loopback`), and it has the token. No session is kept between requests: tools need none, an idle client is never
 forgotten, one that was connected before the server restarted goes on, and clients that come and go cost no memory.
@@ -8,101 +10,77 @@ forgotten, one that was connected before the server restarted goes on, and clien
 from __future__ import annotations
 
 import asyncio
-import hmac
-import os
-import secrets
-import stat
-from contextlib import nullcontext, suppress
+import re
+from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
-from sense_memory.config.key_file import private_folder
-from sense_memory.errors import InvalidInput, UnsafeFile
-from sense_memory.interfaces.loopback import listening_socket, refusal
-from sense_memory.operating_system import create_private, open_plain, open_to_others, user_number
+from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.bearer_token import has_token, server_token
+from sense_memory.interfaces.loopback import refusal
 
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, MutableMapping
     from pathlib import Path
+
+    from sense_memory.interfaces.mcp.oauth.access_file import AccessFile
+    from sense_memory.interfaces.mcp.oauth.application import RemoteApplication
 
 TOKEN_VARIABLE: Final = "SENSE_MEMORY_MCP_TOKEN"  # noqa: S105 - its name
 PATH: Final = "/mcp"
 MAX_BODY_BYTES: Final = 16 * 2**20
-_MIN_TOKEN_CHARS: Final = 32
-_MAX_TOKEN_BYTES: Final = 1_024
-_HOSTS: Final = {"127.0.0.1": "127.0.0.1", "localhost": "127.0.0.1", "::1": "::1", "": "127.0.0.1"}
+_PORTS: Final = {"https": 443, "http": 80}
 _GRACE_SECONDS: Final = 1  # for requests in progress when the server ends
 
-
-def listener_at(listen: str) -> socket.socket:
-    """A socket that listens at HOST:PORT; port 0 chooses a free port.
-
-    Raises:
-        InvalidInput: the address is not one of this machine's loopback, or is in use.
-    """
-    host, _, port = listen.rpartition(":")
-    address = _HOSTS.get(host.strip("[]").lower())
-    if address is None or not port.isdecimal() or int(port) > 0xFFFF:
-        raise InvalidInput(
-            "--listen takes HOST:PORT with the host 127.0.0.1, ::1 or localhost, such as 127.0.0.1:8765: the memory is "
-            "served to this machine only"
-        )
-    try:
-        return listening_socket(address, int(port))
-    except OSError as error:
-        raise InvalidInput(
-            f"choose another port for --listen: {listen} cannot be used ({error.strerror})"
-        ) from None
+_is_host = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|::1").fullmatch
 
 
 def bearer_token(home: Path, environ: Mapping[str, str]) -> tuple[str, str]:
-    """The token that clients must send, and in words its place: the environment, or a file that is made once.
+    """The token of clients on this machine, and in words its place; see `interfaces.bearer_token`."""
+    return server_token(home / "mcp-token", environ, TOKEN_VARIABLE)
+
+
+def public_origin(url: str) -> str:
+    """The origin of a public URL, such as https://memory.example.org.
 
     Raises:
-        UnsafeFile: others can read the file, or it is not a plain file.
-        InvalidInput: the token is too short.
+        InvalidInput: it is neither https nor http on this machine, or it is more than an origin.
     """
-    given = environ.get(TOKEN_VARIABLE, "").strip()
-    place = f"{TOKEN_VARIABLE} in the environment"
-    if not given:
-        path = home / "mcp-token"
-        given, place = _stored_token(path), str(path)
-    if len(given) < _MIN_TOKEN_CHARS or not given.isascii() or not given.isprintable() or " " in given:
-        raise InvalidInput(f"the token in {place} must have {_MIN_TOKEN_CHARS} or more letters and digits")
-    return given, place
-
-
-def _stored_token(path: Path) -> str:
-    private_folder(path.parent)
-    with suppress(FileExistsError):
-        descriptor = create_private(path)
-        with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123 - a descriptor, not a path
-            token = secrets.token_urlsafe()
-            file.write(f"{token}\n")
-        return token
+    parts = urlsplit(url.strip())
     try:
-        descriptor = open_plain(path)
-    except OSError as error:
-        raise UnsafeFile(f"the token file {path} cannot be opened ({error.strerror})") from None
-    with open(descriptor, "rb") as file:  # noqa: PTH123 - as above
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or open_to_others(status) or status.st_uid != user_number():
-            raise UnsafeFile(
-                f"delete {path}, and a new token is made: others can read or replace this file; it was not used"
-            )
-        return file.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port = "", None
+    is_here = parts.scheme == "http" and host in {"127.0.0.1", "localhost", "::1"}
+    is_more = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+    if not (parts.scheme == "https" or is_here) or is_more or not _is_host(host):
+        raise InvalidInput(
+            "--public-url takes https://HOST or https://HOST:PORT without a path, such as https://memory.example.org: the "
+            "address at which a reverse proxy on this machine takes requests"
+        )
+    name = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{name}{'' if port in {None, _PORTS[parts.scheme]} else f':{port}'}"
 
 
 async def serve_http(
-    server: Any, listener: socket.socket, token: str, *, stop: asyncio.Event, ready: Callable[[str], None]
+    server: Any,
+    listener: socket.socket,
+    token: str,
+    *,
+    remote: RemoteAccess | None = None,
+    stop: asyncio.Event,
+    ready: Callable[[str], None],
 ) -> None:
     """Serve clients until `stop` is set.
 
     Args:
         server: the SDK's low-level server.
         listener: from `listener_at`.
-        token: what clients must send as bearer token.
+        token: what clients on this machine must send as bearer token.
+        remote: who else may reach the memory, and where; None for nobody.
         stop: ends the server.
         ready: called with the URL once the server accepts requests.
     """
@@ -112,9 +90,8 @@ async def serve_http(
     host, port = listener.getsockname()[:2]
     name = f"[{host}]" if ":" in host else host
     manager = StreamableHTTPSessionManager(server, max_request_body_size=MAX_BODY_BYTES, stateless=True)
-    guard = TokenGuard(manager.handle_request, port, token)
     config = uvicorn.Config(
-        guard,
+        TokenGuard(manager.handle_request, port, token, remote),
         http="h11",
         ws="none",
         lifespan="off",
@@ -136,21 +113,56 @@ async def serve_http(
         await serving
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteAccess:
+    """Access from elsewhere, through a reverse proxy.
+
+    Attributes:
+        origin: from `public_origin`.
+        file: who may reach the memory.
+        agent: whose memory it is.
+        is_read_only: whether only tools that read are offered.
+    """
+
+    origin: str
+    file: AccessFile
+    agent: str
+    is_read_only: bool
+
+    def application(self, mcp: Callable[..., Any]) -> RemoteApplication:
+        """What answers the requests that name the public URL; `mcp` is the SDK's."""
+        from sense_memory.interfaces.mcp.oauth.application import RemoteApplication
+
+        return RemoteApplication(
+            mcp, self.origin, PATH, self.file, agent=self.agent, is_read_only=self.is_read_only
+        )
+
+
 class TokenGuard:
     """Answers every request that must not reach the SDK, and passes the others on. An ASGI application.
+
+    A request that names the public URL in its `Host` is answered by OAuth's rules; the token of this machine is worth
+    nothing there.
 
     Args:
         app: the SDK's.
         port: of this server.
-        token: of its clients.
+        token: of clients on this machine.
+        remote: access from elsewhere; None for none.
     """
 
-    def __init__(self, app: Callable[..., Any], port: int, token: str) -> None:
-        self._app, self._token = app, token.encode()
+    def __init__(
+        self, app: Callable[..., Any], port: int, token: str, remote: RemoteAccess | None = None
+    ) -> None:
+        self._app, self._token = app, token
         self._hosts = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
+        self._remote = None if remote is None else remote.application(app)
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Any, send: Any) -> None:
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
         """Handle one request."""
+        if scope["type"] == "http" and self._remote is not None and self._remote.is_named(scope["headers"]):
+            await self._remote(scope, receive, send)
+            return
         problem = self._problem(scope) if scope["type"] == "http" else (404, "not here")
         if problem is None:
             await self._app(scope, receive, send)
@@ -168,8 +180,6 @@ class TokenGuard:
             return problem
         if scope["path"] != PATH:
             return 404, f"the server is at {PATH}"
-        given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
-        scheme, _, token = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
-        if scheme.lower() != b"bearer" or not hmac.compare_digest(token, self._token):
+        if not has_token(scope["headers"], self._token):
             return 401, "send the token: Authorization: Bearer …"
         return None

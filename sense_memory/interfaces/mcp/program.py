@@ -17,7 +17,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import KeyMissing, SenseMemoryError, UnsafeFile
-from sense_memory.interfaces.mcp.http import bearer_token, listener_at, serve_http
+from sense_memory.interfaces.loopback import listener_at
+from sense_memory.interfaces.mcp.http import (
+    PATH,
+    RemoteAccess,
+    bearer_token,
+    public_origin,
+    serve_http,
+)
+from sense_memory.interfaces.mcp.oauth.access_file import AccessFile
 from sense_memory.interfaces.mcp.sdk import sdk_server
 from sense_memory.interfaces.mcp.server import MemoryServer
 from sense_memory.interfaces.mcp.stdio import serve_stdio
@@ -43,17 +51,21 @@ class ServerOptions:
 
     Attributes:
         listen: HOST:PORT for HTTP; None for stdio.
+        public_url: the address of a reverse proxy, for clients elsewhere; None for none.
         profile: which tools.
         read_only: only tools that read.
         allow_destructive: also tools whose effect cannot be undone.
+        allow_plain_export: also the tool that writes memories as plain text.
         create_key: make a key if there is none.
         debug: log more to stderr.
     """
 
     listen: str | None = None
+    public_url: str | None = None
     profile: Profile = Profile.PALACE
     read_only: bool = False
     allow_destructive: bool = False
+    allow_plain_export: bool = False
     create_key: bool = False
     debug: bool = False
 
@@ -79,21 +91,24 @@ async def serve(
     Raises:
         SenseMemoryError: the server cannot begin.
     """
-    listener = token = None
+    listener = token = remote = None
+    origin = None if options.public_url is None else public_origin(options.public_url)
     if options.listen is not None:
         listener = listener_at(options.listen)
         token, place = bearer_token(settings.home, os.environ)
     _log_to_stderr(debug=options.debug)
     store = LazyStore(settings, make, say, create_key=options.create_key)
     exports = settings.home / "exports"
-    if options.allow_destructive:
+    exports_are_allowed = options.allow_destructive or options.allow_plain_export
+    if exports_are_allowed:
         exports.mkdir(mode=0o700, parents=True, exist_ok=True)
     offers = MemoryServer(
         store.open,
         profile=options.profile,
         read_only=options.read_only,
         allow_destructive=options.allow_destructive,
-        export_folder=exports if options.allow_destructive else None,
+        allow_plain_export=options.allow_plain_export,
+        export_folder=exports if exports_are_allowed else None,
         hidden=[path for path in (settings.home, settings.key_file, settings.ledger) if path is not None],
     )
     server = sdk_server(offers)
@@ -101,12 +116,22 @@ async def serve(
     loop = asyncio.get_running_loop()
     on_end(loop, partial(_end, stop, store))
     opening = asyncio.create_task(store.open_early())
+    if origin is not None:
+        file = AccessFile(settings.home, settings.agent)
+        remote = RemoteAccess(origin, file, settings.agent, options.read_only)
     try:
         if listener is not None and token is not None:
             where = "" if place.startswith("SENSE") else f" in {place}"
             told = f"clients send the token{where}: Authorization: Bearer TOKEN"
+            if remote is not None:
+                told += f". Clients elsewhere use {remote.origin}{PATH}; `sense-memory access code` shows the code that their page asks for"
             await serve_http(
-                server, listener, token, stop=stop, ready=lambda url: say(f"serving at {url}; {told}")
+                server,
+                listener,
+                token,
+                remote=remote,
+                stop=stop,
+                ready=lambda url: say(f"serving at {url}; {told}"),
             )
         else:
             if sys.stdin.isatty():
@@ -115,6 +140,8 @@ async def serve(
     finally:
         opening.cancel()
         await store.close()
+        if remote is not None:
+            remote.file.close()
 
 
 def _end(stop: asyncio.Event, store: LazyStore) -> None:

@@ -54,7 +54,8 @@ class MemoryServer:
         profile: which tools; see `tools.Profile`.
         read_only: only tools that read.
         allow_destructive: also tools whose effect cannot be undone.
-        export_folder: the only folder that `export` writes to.
+        allow_plain_export: also the tool that writes memories as plain text.
+        export_folder: the only folder that exports are written to.
         hidden: paths on this machine that answers must not name.
         clock: returns seconds since 1970.
 
@@ -70,6 +71,7 @@ class MemoryServer:
         profile: Profile | str = Profile.PALACE,
         read_only: bool = False,
         allow_destructive: bool = False,
+        allow_plain_export: bool = False,
         export_folder: Path | None = None,
         hidden: Iterable[Path] = (),
         clock: Callable[[], float] = time.time,
@@ -82,6 +84,7 @@ class MemoryServer:
                 profile=profile,
                 read_only=read_only,
                 allow_destructive=allow_destructive,
+                allow_plain_export=allow_plain_export,
                 export_folder=export_folder,
                 clock=clock,
             )
@@ -145,7 +148,7 @@ class MemoryServer:
     def _absent(self, name: str) -> str:
         """The error for a tool that is not offered; if an option would offer the tool, the error names the option."""
         every = partial(memory_tools, self._opened, profile=Profile.ALL)
-        everything = every(allow_destructive=True, export_folder=Path())
+        everything = every(allow_destructive=True, allow_plain_export=True, export_folder=Path())
         access = next((tool.access for tool in everything if tool.name == name), None)
         if access is None:
             return f"there is no tool {name[:100]!r}; there are: {', '.join(self._tools)}"
@@ -153,6 +156,8 @@ class MemoryServer:
         options = ["without --read-only"] if self._is_read_only and name not in reads else []
         if access in {Access.EXPORT, Access.DESTRUCTIVE}:
             options.append("with --allow-destructive")
+        if access is Access.PLAIN_EXPORT:
+            options.append("with --allow-plain-export")
         told = " and ".join(options) or "with --profile all"
         return f"there is no tool {name!r}, as this server was started; ask the user to start it {told}"
 

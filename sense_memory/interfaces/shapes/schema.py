@@ -1,4 +1,7 @@
-"""The fields of every thing, their types and what they mean, read from annotations and docstrings: docs/json.md is made of it."""
+"""The fields of every thing, their types and what they mean, read from annotations and docstrings.
+
+docs/json.md and the OpenAPI document of the HTTP API are made of it.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,10 @@ from sense_memory.interfaces.shapes.table import TABLE
 _SECONDS: Final = re.compile(r",? (?:in )?seconds since 1970")
 _PATH: Final = "how the doors name it: `user_timezone`, `people/facts/lisa`, or `journal/` and the entry's id"
 _RUN_TIME: Final = {"Any": Any, "Mapping": Mapping}
+_TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": "number"}
+_TIME: Final = {"type": "string", "format": "date-time"}
+_NULL: Final = {"type": "null"}
 _ATTRIBUTE: Final = re.compile(r"    ([a-z_]+(?:, [a-z_]+)*): (.*)")
 
 
@@ -34,11 +41,13 @@ class FieldSchema:
         name: in JSON.
         type: in the words of docs/json.md, such as "list of text".
         meaning: what it says.
+        schema: the type as JSON Schema, in which a thing is a reference to `component`.
     """
 
     name: str
     type: str
     meaning: str
+    schema: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +81,8 @@ def _thing(kind: type, shape: Shape) -> ThingSchema:
     names = []
     if shape.path is not None or shape.is_named:
         names = [
-            FieldSchema("path", "text", _PATH),
-            FieldSchema("key", "text", "the last part of the path"),
+            FieldSchema("path", "text", _PATH, _TEXT),
+            FieldSchema("key", "text", "the last part of the path", _TEXT),
         ]
     fields = [_field(kind, shape, column) for column in columns_of(kind, shape)]
     return ThingSchema(
@@ -83,7 +92,7 @@ def _thing(kind: type, shape: Shape) -> ThingSchema:
 
 def _field(kind: type, shape: Shape, column: ShapeField) -> FieldSchema:
     if column.name == "kind" and shape.kind:
-        return FieldSchema("kind", "text", f"always `{shape.kind}`")
+        return FieldSchema("kind", "text", f"always `{shape.kind}`", {"const": shape.kind})
     hint, about = _source(kind, column)
     words = "times" if column.is_time and _is_mapping(hint) else _words(hint)
     if column.is_time:
@@ -92,7 +101,12 @@ def _field(kind: type, shape: Shape, column: ShapeField) -> FieldSchema:
         words += " or null"
     meaning = _meaning(about or _about(kind).get(column.name, ""), column)
     choices = [choice for choice in _choices(hint) if choice not in meaning]
-    return FieldSchema(column.name, words, f"{meaning} ({', '.join(choices)})" if choices else meaning)
+    schema = json_schema(hint, _TIME if column.is_time else _NUMBER)
+    if column.is_optional:
+        schema = _any_of([schema, _NULL])
+    return FieldSchema(
+        column.name, words, f"{meaning} ({', '.join(choices)})" if choices else meaning, schema
+    )
 
 
 def _meaning(text: str, column: ShapeField) -> str:
@@ -167,6 +181,55 @@ def _word(kind: type) -> str:
     if (shape := declaration(kind)) is not None:
         return shape.thing
     return "text"
+
+
+def json_schema(hint: Any, number: Mapping[str, Any] = _NUMBER) -> Mapping[str, Any]:
+    """A type as JSON Schema.
+
+    Args:
+        hint: as annotated.
+        number: what stands for a number that need not be whole: a time is one.
+    """
+    origin, given = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return {}
+    if origin is Annotated:
+        return json_schema(given[0], number)
+    if origin in {Union, types.UnionType}:
+        return _any_of([json_schema(item, number) for item in given])
+    if origin is Literal:
+        return {"type": "string", "enum": list(given)}
+    if _is_mapping(hint):
+        return {"type": "object", "additionalProperties": json_schema(given[1], number)}
+    if isinstance(origin, type) and issubclass(origin, Iterable):
+        return {"type": "array", "items": json_schema(given[0], number)}
+    return _plain_schema(hint, number)
+
+
+def _plain_schema(kind: type, number: Mapping[str, Any]) -> Mapping[str, Any]:
+    if kind is types.NoneType:
+        return _NULL
+    if issubclass(kind, Enum):
+        return {"type": "string", "enum": [str(choice.value) for choice in kind]}
+    if issubclass(kind, bool):
+        return {"type": "boolean"}
+    if issubclass(kind, int | float):
+        return {"type": "integer"} if issubclass(kind, int) and number is _NUMBER else number
+    if (shape := declaration(kind)) is not None:
+        return {"$ref": f"#/components/schemas/{component(shape.thing)}"}
+    return _TEXT
+
+
+def component(thing: str) -> str:
+    """The name of a thing in OpenAPI: `PalaceMemory` for a palace memory."""
+    return "".join(word.capitalize() for word in thing.split())
+
+
+def _any_of(schemas: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    found: list[Mapping[str, Any]] = []
+    for schema in schemas:
+        found += [item for item in schema.get("anyOf", [schema]) if item not in found]
+    return found[0] if len(found) == 1 else {"anyOf": found}
 
 
 def _is_mapping(hint: Any) -> bool:

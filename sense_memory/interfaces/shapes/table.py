@@ -213,14 +213,23 @@ _RELAYS: Final = {
     "ledger.rescue.RescueReport": Shape("rescue"),
     "config.relays.Preset": Shape("preset"),
     "memories.agents.AgentFiles": Shape("agent"),
+    "interfaces.mcp.oauth.access_file.Grant": Shape("access grant", or_null=("name",)),
 }
 _MIND: Final = {
     "mind.blocks.Block": Shape("block"),
+    "mind.files.MirroredFile": Shape(
+        "mirrored file", path="full_name", kind="file", plus={"value": "text"}, without=("seen", "restored")
+    ),
+    "mirror.decisions.MirrorReport": Shape(
+        "mirrored folder", plus={"in_step": "in_step_count"}, or_null=("problem",)
+    ),
+    "mirror.decisions.MirrorStep": Shape("mirror step", or_null=("note",)),
     "mind.layers.archive.Passage": Shape("passage", or_null=("title", "source")),
     "mind.layers.topics.Topic": Shape("topic", or_null=("last",)),
     "mind.layers.topics.TopicProposal": Shape("topic proposal"),
     "mind.layers.identity.AgentIdentity": Shape("identity", without=("sketch",)),
     "mind.layers.identity.Objective": Shape("objective"),
+    "mind.proposals.ProposedMemory": Shape("proposed memory", or_null=("replaces", "conversation")),
     "mind.log.LogEntry": Shape("log entry", plus={"text": "text"}, or_null=("author",)),
     "mind.chat.messages.Message": Shape("message", or_null=("name",)),
     "mind.chat.messages.ToolCall": Shape("tool call", or_null=("name",)),

@@ -1,4 +1,4 @@
-"""Things that a door puts together from several models: a relay with what a command learnt of it, findings, hits of a search."""
+"""Things that a door puts together: a relay with what a command learnt of it, findings, hits of a search, an edit."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
+    from sense_memory.memories.history import Version
     from sense_memory.memories.status import RelayStatus
     from sense_memory.mind.chat.compaction import ContextState
     from sense_memory.mind.chat.messages import Message
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.search.hits import MindHit
-    from sense_memory.models import IntrospectionReport
+    from sense_memory.models import IntrospectionReport, JournalEntry, Memory, PersonaMemory
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.reports import RelayReport, SyncReport
     from sense_memory.search.hits import Hit, Hits
@@ -268,3 +269,95 @@ class ConcludedBelief:
 
         belief, left_out = str(entry.payload.get("belief", "")), entry.payload.get("left_out", 0)
         return cls(entry.id, entry.actor, belief, based_on(entry), left_out, entry.at)
+
+
+# ── Edits ───────────────────────────────────────────────────────────────────────────────
+
+
+@thing("edit", or_null=("to", "event_id"))
+@dataclass(frozen=True, slots=True)
+class DoneEdit:
+    """An edit that was made through a door.
+
+    Attributes:
+        number: names the edit in this run.
+        action: new, write, forget, move, pin, unpin or journal.
+        path: of the memory or the journal entry.
+        to: where it was moved to.
+        at: when it was made.
+        event_id: the event of the memory or entry that was written.
+        superseded: the paths of memories that were marked as superseded by the new text.
+        suspected: the paths of memories that the new text seems to contradict; these are not marked.
+        is_undoable: whether it can be taken back.
+        is_taken_back: whether it was taken back.
+    """
+
+    number: int
+    action: str
+    path: str
+    to: str = ""
+    at: float = 0.0
+    event_id: str = ""
+    superseded: tuple[str, ...] = ()
+    suspected: tuple[str, ...] = ()
+    is_undoable: bool = True
+    is_taken_back: bool = False
+
+
+# ── The HTTP API ────────────────────────────────────────────────────────────────────────
+
+
+@thing("memory list")
+@dataclass(frozen=True, slots=True)
+class MemoryList:
+    """Some of the memories that a request asks for.
+
+    Attributes:
+        memories: in the order of their paths.
+        total: how many there are.
+        next: what `start` has to be for the memories after these; null at the end.
+    """
+
+    memories: Sequence[Memory | PersonaMemory]
+    total: int
+    next: int | None
+
+
+@thing("memory history")
+@dataclass(frozen=True, slots=True)
+class MemoryHistory:
+    """The versions of a memory that the ledger has.
+
+    Attributes:
+        versions: the newest first.
+    """
+
+    versions: Sequence[Version]
+
+
+@thing("journal list")
+@dataclass(frozen=True, slots=True)
+class JournalList:
+    """Entries of the journal.
+
+    Attributes:
+        entries: the newest first.
+    """
+
+    entries: Sequence[JournalEntry]
+
+
+@thing("stored memory")
+@dataclass(frozen=True, slots=True)
+class StoredMemory:
+    """What a write changed.
+
+    Attributes:
+        event_id: of the version that was written, or of the request to delete.
+        superseded: paths of memories that the new text clearly contradicts, which are marked as superseded by it.
+        suspected: paths of memories that it may contradict.
+    """
+
+    event_id: str
+    superseded: Sequence[str] = ()
+    suspected: Sequence[str] = ()

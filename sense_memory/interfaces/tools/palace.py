@@ -22,11 +22,12 @@ from sense_memory.interfaces.tools.results import (
     told_entry,
     told_hit,
     told_memory,
+    told_proposal,
     told_pruning,
     told_report,
     told_status,
 )
-from sense_memory.limits import COMPRESSED_HITS_COUNT, MAX_RECENT_COUNT
+from sense_memory.limits import COMPRESSED_HITS_COUNT, DAY_SECONDS, MAX_RECENT_COUNT
 from sense_memory.mind.agent_tool import Access, tool
 from sense_memory.nostr.address import persona_name
 from sense_memory.palace.lifecycle import unusual_in
@@ -176,7 +177,7 @@ class PalaceCalls:
         *,
         limit: _Limit = 10,
         within: Annotated[
-            list[Literal["palace", "journal", "flat"]] | None, Field(description="only there")
+            list[Literal["palace", "journal", "flat", "file"]] | None, Field(description="only there")
         ] = None,
         domain: _Domain = None,
         state: Annotated[
@@ -281,6 +282,21 @@ class PalaceCalls:
         store = await self._given()
         return told_report(await store.persona_introspect(dry_run=self.is_read_only))
 
+    @tool(Access.SETTLE)
+    async def review(
+        self,
+        accept: Annotated[list[str] | None, Field(description="ids that the user wants kept")] = None,
+        reject: Annotated[list[str] | None, Field(description="ids to drop")] = None,
+    ) -> dict[str, Any]:
+        """List the memories that sessions proposed, or settle them as the user decides. They are no memories before."""
+        proposals = (await self._given()).mind.proposals
+        decided = [await proposals.accept(name) for name in accept or ()]
+        decided += [await proposals.reject(name) for name in reject or ()]
+        found = [
+            told_proposal(one, self._clock()) for one in decided or (await proposals.open())[:MAX_RESULTS]
+        ]
+        return listed("decided" if decided else "proposed", found)
+
     @tool(Access.WRITE)
     async def journal(self, text: Annotated[str, Field(description="the entry")]) -> dict[str, Any]:
         """Write a journal entry: what happened, what you learnt. Entries are never replaced."""
@@ -342,6 +358,39 @@ class PalaceCalls:
     ) -> dict[str, Any]:
         """Write an encrypted backup of everything into the export folder of this machine."""
         store = await self._given()
+        return {"exported": name, "events": store.export(self._new_export(name))}
+
+    @tool(Access.PLAIN_EXPORT)
+    async def export_plain(
+        self,
+        name: Annotated[str, Field(description="a new file's name that ends in .jsonl")],
+        since: Annotated[str | None, Field(description="only since this day, YYYY-MM-DD")] = None,
+        until: Annotated[str | None, Field(description="only until the end of this day, YYYY-MM-DD")] = None,
+        theme: Annotated[str | None, Field(description="only with this theme")] = None,
+        prefix: Annotated[
+            str | None, Field(description="only names that begin so, such as projects/")
+        ] = None,
+    ) -> dict[str, Any]:
+        """Write memories as plain text into the export folder of this machine, if the user asks for it. Anybody who reads the file reads them."""
+        from sense_memory.exchange import ExportFilter, write_readable
+
+        store = await self._given()
+        path = self._new_export(name)
+        if path.suffix != ".jsonl":
+            raise InvalidInput("the name of a plain export must end in .jsonl; nothing was written")
+        begin = None if since is None else _day(since).timestamp()
+        end = None if until is None else _day(until).timestamp() + DAY_SECONDS
+        only = ExportFilter(begin, end, theme, prefix)
+        done = await write_readable(store, path, only=only)
+        part = {"filter": done.conditions, "left_out": done.left_out} if only else {}
+        return {"exported": name, "memories": dict(done.counts), **part, "notes": done.notes}
+
+    def _new_export(self, name: str) -> Path:
+        """The path of a new file in the export folder.
+
+        Raises:
+            InvalidInput: the name is not a plain one, or a file has it.
+        """
         if self._export_folder is None or not _is_export_name(name):
             raise InvalidInput(
                 "name must be a plain file name of letters, digits, '.', '_' and '-'; nothing was written"
@@ -349,7 +398,7 @@ class PalaceCalls:
         path = self._export_folder / name
         if path.is_symlink() or path.exists():
             raise InvalidInput("choose another name: there is a file of this name; nothing was written")
-        return {"exported": name, "events": store.export(path)}
+        return path
 
     # ── What was found ──────────────────────────────────────────────────────────────────
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Profile(StrEnum):
     """Which tools an agent gets."""
 
-    PALACE = "palace"  # memories, palace and journal: ten tools
+    PALACE = "palace"  # memories, palace and journal: eleven tools
     MIND = "mind"  # the four-tier memory of `store.mind`: blocks, archive and conversations
     ALL = "all"
 
@@ -65,6 +65,7 @@ def memory_tools(
     profile: Profile | str = Profile.PALACE,
     read_only: bool = False,
     allow_destructive: bool = False,
+    allow_plain_export: bool = False,
     export_folder: Path | None = None,
     clock: Callable[[], float] = time.time,
 ) -> list[MemoryTool]:
@@ -75,16 +76,22 @@ def memory_tools(
         profile: which tools; see `Profile`.
         read_only: only tools that read; with it, `recall` revives nothing and `introspect` keeps no log.
         allow_destructive: also `forget` and `prune`, and `export` where there is an `export_folder`.
-        export_folder: an existing folder, the only one that `export` writes to.
+        allow_plain_export: also `export_plain`, where there is an `export_folder`: one call writes everything out as
+            plain text.
+        export_folder: an existing folder, the only one that `export` and `export_plain` write to.
         clock: returns seconds since 1970.
 
     Raises:
-        InvalidInput: no such profile, or both `read_only` and `allow_destructive`.
+        InvalidInput: no such profile, or `read_only` together with one of the permissions.
     """
     if profile not in list(Profile):
         raise InvalidInput(f"profile must be one of {', '.join(Profile)}")
-    if read_only and allow_destructive:
-        raise InvalidInput("read_only and allow_destructive contradict each other; choose one")
+    for allowed, name in (
+        (allow_destructive, "allow_destructive"),
+        (allow_plain_export, "allow_plain_export"),
+    ):
+        if read_only and allowed:
+            raise InvalidInput(f"read_only and {name} contradict each other; choose one")
 
     async def given() -> MemoryStore:
         return store if isinstance(store, MemoryStore) else await store()
@@ -100,7 +107,9 @@ def memory_tools(
             return FourTierParts(mind.blocks, mind.archive, mind)
 
         found += tools_of(FourTierCalls(parts), MemoryTool)
-    allowed = {Access.READ} if read_only else {Access.READ, Access.WRITE, Access.SETTLE}
-    if allow_destructive:
-        allowed |= {Access.DESTRUCTIVE} | ({Access.EXPORT} if export_folder is not None else set())
-    return [tool for tool in found if tool.access in allowed]
+    access = {Access.READ} if read_only else {Access.READ, Access.WRITE, Access.SETTLE}
+    access |= {Access.DESTRUCTIVE, Access.EXPORT} if allow_destructive else set()
+    access |= {Access.PLAIN_EXPORT} if allow_plain_export else set()
+    if export_folder is None:
+        access -= {Access.EXPORT, Access.PLAIN_EXPORT}
+    return [tool for tool in found if tool.access in access]

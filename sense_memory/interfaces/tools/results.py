@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sense_memory.memories.history import Version
     from sense_memory.memories.status import Status
+    from sense_memory.mind.proposals import ProposedMemory
     from sense_memory.models import IntrospectionReport, JournalEntry, Memory, PersonaMemory
     from sense_memory.palace.compression import Compressed
     from sense_memory.palace.pruning import PruneReport
@@ -81,6 +82,16 @@ def told_entry(entry: JournalEntry, now: float) -> dict[str, Any]:
     """A journal entry; a long text is cut."""
     found = _told(shape_of(entry, now), ("value", "created_at"), entry, now)
     return found | {"value": _cut(entry.content)}
+
+
+def told_proposal(one: ProposedMemory, now: float) -> dict[str, Any]:
+    """A memory that is proposed, or was decided about, with what it would replace."""
+    shape = shape_of(one)
+    names = ("id", "path", "value", "replaces", "conversation", "status")
+    return _filled({name: shape[name] for name in names}) | {
+        "value": _cut(one.value),
+        "age": age(one.at, now),
+    }
 
 
 def told_context(found: Compressed, hits: Hits[PersonaHit] | None = None) -> dict[str, Any]:

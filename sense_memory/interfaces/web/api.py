@@ -7,20 +7,19 @@ Reading writes nothing and revives no memory.
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import wraps
 from itertools import dropwhile, islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from sense_memory.__about__ import __version__
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
+from sense_memory.interfaces.live import LiveChanges
 from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.shapes.introspection import first_findings
 from sense_memory.interfaces.shapes.views import (
@@ -30,40 +29,46 @@ from sense_memory.interfaces.shapes.views import (
     StoredConversation,
 )
 from sense_memory.interfaces.text import forgotten_note, memories_in
+from sense_memory.interfaces.web.answers import (
+    answering,
+    bounded,
+    first_of,
+    json_answer,
+    number_in,
+    or_else,
+    or_nothing,
+    problem_of,
+    whole_in,
+)
+from sense_memory.interfaces.web.editing import EditRoutes
 from sense_memory.interfaces.web.graph import linked
+from sense_memory.interfaces.web.listings import ENTRIES_COUNT, Listings
 from sense_memory.interfaces.web.prompt import prompt_of
-from sense_memory.interfaces.web.server import MAX_BODY_BYTES, TOKEN_HEADER
-from sense_memory.limits import MAX_RECENT_COUNT
+from sense_memory.interfaces.web.server import TOKEN_HEADER
 from sense_memory.memories.history import undo_target
 from sense_memory.mind.chat.compaction import ContextState
 from sense_memory.mind.layers.identity import AgentIdentity
 from sense_memory.models import IntrospectionReport
 from sense_memory.palace.lifecycle import is_by_hand
-from sense_memory.relay import silent_traceback
 from sense_memory.search.hits import Hits
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Callable
 
     from starlette.requests import Request
 
+    from sense_memory.interfaces.web.answers import Handler
     from sense_memory.interfaces.web.server import ServerSecrets
     from sense_memory.models import Memory, PersonaMemory
     from sense_memory.store import MemoryStore
 
-    _Handler = Callable[[Request], Awaitable[Any]]
-
-_T = TypeVar("_T")
-MAX_ANSWER_BYTES: Final = 700_000  # of one list; the rest of an answer is small
 _EXCERPT_CHARS: Final = 160
 _SEARCH_CHARS: Final = 400
 _SEARCH_COUNT: Final = 30
 _VERSIONS_COUNT: Final = 60
 _LISTED_COUNT: Final = 100  # of each list of an introspection
-_ENTRIES_COUNT: Final = 100
 _PICTURES_COUNT: Final = 4  # pictures of the palace that are kept while pages read them
-_log: Final = logging.getLogger("sense_memory.web")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,9 @@ class Api:
         access: the secrets of this run.
         agent: the name of the agent, as settings have it.
         clock: seconds since 1970.
+
+    Attributes:
+        live: tells open pages what changes.
     """
 
     def __init__(
@@ -100,12 +108,14 @@ class Api:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._access, self._agent, self._clock = store, access, agent, clock
+        live = LiveChanges(store)
+        self._editing, self.live = EditRoutes(store, live), live
         self._pictures: dict[int, Picture] = {}
         self._number = 0
 
     def routes(self) -> list[Route]:
         """The routes, all under `/api/`."""
-        reads: dict[str, _Handler] = {
+        reads: dict[str, Handler] = {
             "palace": self._palace,
             "memory": self._memory,
             "flat": self._flat,
@@ -113,15 +123,14 @@ class Api:
             "search": self._search,
             "introspection": self._introspection,
             "relays": self._relays,
-            "journal": self._journal,
             "mind": self._mind,
             "conversation": self._conversation,
             "prompt": self._prompt,
         }
-        routes = [Route(f"/api/{name}", _answering(read), methods=["GET"]) for name, read in reads.items()]
+        routes = [Route(f"/api/{name}", answering(read), methods=["GET"]) for name, read in reads.items()]
         routes.append(Route("/api/session", self._session, methods=["GET"]))
-        routes.append(Route("/api/act", _answering(self._act), methods=["POST"]))
-        return routes
+        routes.append(Route("/api/events", self._events, methods=["GET"]))
+        return [*routes, *Listings(self._store).routes(), *self._editing.routes()]
 
     async def warm(self) -> None:
         """Open the memories and index them while the browser starts, so that the first question does not wait."""
@@ -137,11 +146,11 @@ class Api:
         if not self._access.admits(request):
             cookie = self._access.exchange(given) if given else ""
             if not cookie:
-                return _json(
+                return json_answer(
                     {"error": {"type": "Unauthorized", "message": "this link was used already"}}, 401
                 )
         state = self._store.status()
-        answer = _json(
+        answer = json_answer(
             {
                 "npub": self._store.npub,
                 "agent": self._agent,
@@ -157,16 +166,26 @@ class Api:
             answer.set_cookie(self._access.cookie, cookie, httponly=True, samesite="strict", path="/")
         return answer
 
+    async def _events(self, request: Request) -> Response:
+        """Changes as they arrive, until the page is closed."""
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream")
+        try:
+            stream = self.live.open()
+        except InvalidInput as error:
+            return json_answer(problem_of(error), 503)
+        return StreamingResponse(stream, media_type="text/event-stream")
+
     # ── The palace ──────────────────────────────────────────────────────────────────────
 
     async def _picture(self, request: Request) -> Picture:
         """The picture that a request names, or a new picture of now or of a past time."""
-        number = _whole(request, "picture")
+        number = whole_in(request, "picture")
         if number is not None:
             if number not in self._pictures:
                 raise InvalidInput("ask for a new picture: this picture of the palace is no longer kept")
             return self._pictures[number]
-        at = _number(request, "at")
+        at = number_in(request, "at")
         if at is None:
             at, memories = self._clock(), await self._memories()
         else:
@@ -191,9 +210,9 @@ class Api:
     async def _palace(self, request: Request) -> dict[str, Any]:
         """The memories in pieces, each as a row of `_row`."""
         picture = await self._picture(request)
-        start = _whole(request, "start") or 0
+        start = whole_in(request, "start") or 0
         rows = (orjson.dumps(_row(memory)) for memory in islice(picture.memories, start, None))
-        listed, end = _bounded(rows, start)
+        listed, end = bounded(rows, start)
         return {
             "picture": picture.number,
             "at": picture.at,
@@ -220,7 +239,7 @@ class Api:
         return {
             "now": now,
             "memory": shape_of(found, now),
-            "versions": _bounded(rows, 0)[0],
+            "versions": bounded(rows, 0)[0],
             "versions_total": len(versions),
             "can_undo": undo_target(list(dropwhile(lambda version: not version.is_head, versions)))
             is not None,
@@ -230,12 +249,12 @@ class Api:
 
     async def _flat(self, request: Request) -> dict[str, Any]:
         """The flat memories, in pieces, now or at a past time."""
-        start, at = _whole(request, "start") or 0, _number(request, "at")
-        memories = await (_or_nothing(self._store.recall_all()) if at is None else self._store.as_of(at))
+        start, at = whole_in(request, "start") or 0, number_in(request, "at")
+        memories = await (or_nothing(self._store.recall_all()) if at is None else self._store.as_of(at))
         rows = (
             orjson.dumps(shape_of(memory) | {"value": _excerpt(memory.value)}) for memory in memories[start:]
         )
-        listed, end = _bounded(rows, start)
+        listed, end = bounded(rows, start)
         return {"total": len(memories), "rows": listed, "next": end, "is_whole": self._is_whole()}
 
     async def _graph(self, request: Request) -> dict[str, Any]:
@@ -248,6 +267,7 @@ class Api:
             "rows": [_row(memories[path]) for path in shown.paths],
             "edges": shown.edges,
             "reachable": shown.reachable,
+            "domains": shown.domains,
             "total": len(memories),
             "is_whole": self._is_whole(),
         }
@@ -260,12 +280,12 @@ class Api:
         if not query:
             return {"hits": [], "in_mind": []}
         begun = time.perf_counter()
-        hits: Hits[Any] = await _or(self._store.search(query, _SEARCH_COUNT + 1), Hits())
+        hits: Hits[Any] = await or_else(self._store.search(query, _SEARCH_COUNT + 1), Hits())
         late: Hits[Any] = Hits()
         if count := min(hits.forgotten, _SEARCH_COUNT):
             late = await self._store.search(query, count, state="forgotten")
         asks_mind = self._store.has_mind()
-        in_mind = await _or_nothing(self._store.mind.search(query, _SEARCH_COUNT + 1)) if asks_mind else []
+        in_mind = await or_nothing(self._store.mind.search(query, _SEARCH_COUNT + 1)) if asks_mind else []
         found = shape_of(SearchAnswer.of(hits, in_mind), self._clock())
         return {
             **found,
@@ -298,34 +318,22 @@ class Api:
         told = {name: shape[name] for name in ("memories", "journal_entries", "drafts", "relays")}
         return {"now": self._clock(), "heads": heads, **told}
 
-    async def _journal(self, request: Request) -> dict[str, Any]:
-        """The journal, the newest entries first, in pieces."""
-        start = _whole(request, "start") or 0
-        count = min(start + _ENTRIES_COUNT + 1, MAX_RECENT_COUNT)
-        found = await _or_nothing(self._store.recent(count))
-        rows = map(orjson.dumps, shape_of(found[start : start + _ENTRIES_COUNT]))
-        listed, end = _bounded(rows, start)
-        if end is None and len(found) > start + _ENTRIES_COUNT:
-            end = start + _ENTRIES_COUNT
-        total = self._store.status().counts["entries"]
-        return {"rows": listed, "next": end, "total": total, "is_whole": self._is_whole()}
-
     # ── The mind ────────────────────────────────────────────────────────────────────────
 
     async def _mind(self, _request: Request) -> dict[str, Any]:
         """Blocks, topics, the identity, objectives, and the conversations with the number of their messages."""
         mind = self._store.mind
-        identity = await _or(mind.identity.get(), AgentIdentity())
-        topics = await _or_nothing(mind.topics.all())
-        conversations = await _or(mind.conversations(), {})
-        titles = await _or(mind.conversation_titles(), {})
+        identity = await or_else(mind.identity.get(), AgentIdentity())
+        topics = await or_nothing(mind.topics.all())
+        conversations = await or_else(mind.conversations(), {})
+        titles = await or_else(mind.conversation_titles(), {})
         return {
-            "blocks": _listed(await _or_nothing(mind.blocks.all())),
-            "topics": _listed(topics),
+            "blocks": first_of(await or_nothing(mind.blocks.all())),
+            "topics": first_of(topics),
             "topics_total": len(topics),
             "identity": shape_of(identity) | {"lines": identity.lines()},
-            "objectives": _listed(await _or_nothing(mind.identity.objectives())),
-            "conversations": _listed(
+            "objectives": first_of(await or_nothing(mind.identity.objectives())),
+            "conversations": first_of(
                 CountedConversation(name, count, titles.get(name, ""))
                 for name, count in conversations.items()
             ),
@@ -336,14 +344,14 @@ class Api:
     async def _conversation(self, request: Request) -> dict[str, Any]:
         """The messages of a conversation, the newest first, in pieces; and the summary of older ones."""
         conversation = self._store.mind.conversation(request.query_params.get("id", ""))
-        start = _whole(request, "start") or 0
-        messages = (await _or_nothing(conversation.messages()))[::-1]
-        state = await _or(conversation.state(), ContextState())
-        shape = shape_of(StoredConversation(conversation.id, state, messages[start : start + _ENTRIES_COUNT]))
+        start = whole_in(request, "start") or 0
+        messages = (await or_nothing(conversation.messages()))[::-1]
+        state = await or_else(conversation.state(), ContextState())
+        shape = shape_of(StoredConversation(conversation.id, state, messages[start : start + ENTRIES_COUNT]))
         rows = map(orjson.dumps, shape["messages"])
-        listed, end = _bounded(rows, start)
-        if end is None and len(messages) > start + _ENTRIES_COUNT:
-            end = start + _ENTRIES_COUNT
+        listed, end = bounded(rows, start)
+        if end is None and len(messages) > start + ENTRIES_COUNT:
+            end = start + ENTRIES_COUNT
         whole = {"total": len(messages), "is_whole": self._is_whole()}
         return {**shape, "messages": listed, "next": end, **whole}
 
@@ -351,55 +359,7 @@ class Api:
         """What an agent would get for a question, and what was left out of it and why."""
         asked = request.query_params
         query, conversation = asked.get("q", "").strip(), asked.get("conversation", "")
-        return await prompt_of(self._store, query, conversation, _whole(request, "budget"))
-
-    # ── Editing ─────────────────────────────────────────────────────────────────────────
-
-    async def _act(self, request: Request) -> dict[str, Any]:
-        """Carry out one action of the page: `{"action": …, "names": […]}`."""
-        body = bytearray()
-        async for piece in request.stream():
-            body += piece
-            if len(body) > MAX_BODY_BYTES:
-                raise InvalidInput("the request is too large; nothing was changed")
-        try:
-            wanted = orjson.loads(bytes(body))
-            action, names = wanted["action"], wanted["names"]
-        except (orjson.JSONDecodeError, TypeError, KeyError):
-            raise InvalidInput("the request is not an action; nothing was changed") from None
-        known = self._actions()
-        if (
-            not isinstance(action, str)
-            or action not in known
-            or not isinstance(names, list)
-            or not all(isinstance(n, str) for n in names)
-        ):
-            raise InvalidInput("there is no such action; nothing was changed")
-        count, act = known[action]
-        if len(names) != count:
-            raise InvalidInput(f"this action is for {count} memories; nothing was changed")
-        result = await act(*names)
-        return {"done": action, "changed": action != "undo" or result is not None}
-
-    def _actions(self) -> Mapping[str, tuple[int, Callable[..., Awaitable[Any]]]]:
-        """Each action by name: how many memories it takes, and the method of the store."""
-        store = self._store
-
-        async def recall(path: str) -> None:
-            if path.count("/") != 2:  # fewer parts would name a whole facet or domain, and revive it
-                raise InvalidInput("give domain/facet/key: recall takes one memory; nothing was changed")
-            if not await store.persona_recall(*path.split("/")):
-                raise InvalidInput("there is no such memory; nothing was changed")
-
-        return {
-            "connect": (2, store.persona_connect),
-            "contradict": (2, store.persona_contradict),
-            "disconnect": (2, store.persona_disconnect),
-            "dismiss": (2, store.palace.reconcile),
-            "recall": (1, recall),
-            "reconcile": (2, store.persona_reconcile),
-            "undo": (1, store.undo),
-        }
+        return await prompt_of(self._store, query, conversation, whole_in(request, "budget"))
 
 
 # ── Shapes ──────────────────────────────────────────────────────────────────────────────
@@ -417,6 +377,9 @@ def _row(memory: PersonaMemory) -> list[Any]:
         len(memory.connections),
         len(memory.contradicts),
         memory.superseded_by is not None,
+        memory.written_at,
+        memory.access_count,
+        memory.themes,
     ]
 
 
@@ -441,95 +404,3 @@ def _report(report: IntrospectionReport) -> dict[str, Any]:
 def _cut(hit: dict[str, Any], name: str) -> dict[str, Any]:
     """A hit whose long text is cut."""
     return hit | {"is_cut": len(hit[name]) > _SEARCH_CHARS, name: hit[name][:_SEARCH_CHARS]}
-
-
-# ── Answers ─────────────────────────────────────────────────────────────────────────────
-
-
-def _answering(handler: _Handler) -> Callable[[Request], Awaitable[Response]]:
-    """A handler whose errors are answers."""
-
-    @wraps(handler)
-    async def answer(request: Request) -> Response:
-        try:
-            return _json(await handler(request))
-        except InvalidInput as error:
-            return _json(_problem(error), 400)
-        except SenseMemoryError as error:
-            return _json(_problem(error), 409)
-        except Exception as error:  # a bug; its message may quote a memory, and is not shown
-            _log.error("%s failed because of a bug\n%s", request.url.path, silent_traceback(error))
-            bug = f"this failed because of a bug ({type(error).__name__}); the terminal shows where"
-            return _json({"error": {"type": "Bug", "message": bug}}, 500)
-
-    return answer
-
-
-def _problem(error: SenseMemoryError) -> dict[str, Any]:
-    return {"error": {"type": type(error).__name__, "message": str(error)}}
-
-
-def _json(content: Any, status: int = 200) -> Response:
-    body = orjson.dumps(content)
-    return Response(body, status, {"Cache-Control": "no-store"}, "application/json")
-
-
-def _bounded(rows: Iterable[bytes], start: int) -> tuple[list[orjson.Fragment], int | None]:
-    """The first rows that fit an answer, at least one; and where the next piece starts, None at the end."""
-    size, kept = 0, list[orjson.Fragment]()
-    for row in rows:
-        size += len(row) + 1
-        if size > MAX_ANSWER_BYTES and kept:
-            return kept, start + len(kept)
-        kept.append(orjson.Fragment(row))
-    return kept, None
-
-
-def _listed(items: Iterable[Any]) -> list[orjson.Fragment]:
-    """The first items of a list, at most about 200 KB."""
-    rows, size = [], 0
-    for item in items:
-        row = orjson.dumps(shape_of(item))
-        size += len(row)
-        if size > MAX_ANSWER_BYTES // 4:
-            break
-        rows.append(orjson.Fragment(row))
-    return rows
-
-
-async def _or(reading: Awaitable[_T], nothing: _T) -> _T:
-    """What a read finds; `nothing` if no relay has ever been asked, which the page shows too."""
-    try:
-        return await reading
-    except NotSynced:
-        return nothing
-
-
-def _or_nothing(reading: Awaitable[list[Any]]) -> Awaitable[list[Any]]:
-    return _or(reading, [])
-
-
-def _number(request: Request, name: str) -> float | None:
-    """A number of the query; None where there is none.
-
-    Raises:
-        InvalidInput: it is not a number of at least 0.
-    """
-    text = request.query_params.get(name)
-    if text is None:
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < 2**53:
-        raise InvalidInput(f"{name} must be a number, 0 or more")
-    return number
-
-
-def _whole(request: Request, name: str) -> int | None:
-    """As `_number`, for a whole number."""
-    number = _number(request, name)
-    if number is not None and not number.is_integer():
-        raise InvalidInput(f"{name} must be a whole number")
-    return None if number is None else int(number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,11 +25,13 @@ class LinkedMemories:
         paths: of the memories, at most `MAX_NODES`.
         edges: the links between them: two places in `paths`, and "connection" or "contradiction".
         reachable: how many memories the drawing would have without the limit.
+        domains: all domains with linked memories, those with the most linked memories first.
     """
 
     paths: list[str]
     edges: list[tuple[int, int, str]]
     reachable: int
+    domains: list[str]
 
 
 def linked(
@@ -44,10 +47,10 @@ def linked(
         domain: only the most linked memories of this domain, with their linked memories of any domain.
     """
     links = _links(memories.values(), memories)
+    degrees = {path: len(others) for path, others in links.items() if others}
     if around is not None:
         found = _neighbourhood(around, links)
     else:
-        degrees = {path: len(others) for path, others in links.items() if others}
         wanted = [path for path in degrees if domain in {None, memories[path].domain}]
         hubs = sorted(
             wanted, key=lambda path: (-degrees[path], -current_relevance(memories[path], now), path)
@@ -61,7 +64,10 @@ def linked(
         for other, kind in links[one].items()
         if other in places
     }
-    return LinkedMemories(paths, sorted(edges), len(found))
+    domains = Counter(memories[path].domain for path in degrees)
+    return LinkedMemories(
+        paths, sorted(edges), len(found), sorted(domains, key=lambda name: (-domains[name], name))
+    )
 
 
 def _links(memories: Iterable[PersonaMemory], known: Mapping[str, Any]) -> dict[str, dict[str, str]]:

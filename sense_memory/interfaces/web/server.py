@@ -42,9 +42,10 @@ TOKEN_HEADER: Final = "x-sense-memory-token"  # of the one exchange  # noqa: S10
 PAGE_HEADER: Final = "x-sense-memory-page"  # of every request to the API after it
 EDIT_HEADER: Final = "x-sense-memory-edit"  # of every POST
 MAX_URL_BYTES: Final = 4_096  # a path of a memory has 400 characters at most, a question some hundreds
-MAX_BODY_BYTES: Final = 16_384  # an action and two paths
+MAX_BODY_BYTES: Final = 262_144  # the largest memory, of 40,960 bytes, as JSON with escapes
 _CONCURRENCY: Final = 64  # connections; a browser opens six
 _TYPES: Final = {
+    ".svg": "image/svg+xml",
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -53,8 +54,8 @@ _TYPES: Final = {
 }
 _STATIC: Final = Path(__file__).with_name("static")
 _POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'; "
-    "base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 _HEADERS: Final = {
     "Content-Security-Policy": _POLICY,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sense_memory.errors import ClockSkewError, InvalidInput, TooLargeError
 from sense_memory.ledger import retry_while_moved
@@ -20,6 +20,7 @@ from sense_memory.memories.persona.arguments import PAST, NameResolver, NewMemor
 from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
 from sense_memory.memories.persona.links import LinkEditor, marks_of, with_marks_of_text
+from sense_memory.memories.persona.moves import add_copy
 from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace
 from sense_memory.memories.persona.remembered import Found, Remembered
 from sense_memory.memories.persona.suspicions import Suspicions
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from sense_memory.records.reader import Reader
     from sense_memory.records.writer import Writer
 
+
+Check: TypeAlias = "Callable[[PersonaMemory | None], Awaitable[None]]"
 
 _log: Final = logging.getLogger("sense_memory.persona")
 
@@ -106,7 +109,12 @@ class Persona:
     # ── Remember, recall, forget ────────────────────────────────────────────────────────
 
     async def remember(
-        self, new: NewMemory, *, contradictions: str | None = None, drafts: bool = True
+        self,
+        new: NewMemory,
+        *,
+        contradictions: str | None = None,
+        drafts: bool = True,
+        check: Check | None = None,
     ) -> Remembered:
         """Write a memory; fields that were not given keep their values.
 
@@ -114,6 +122,7 @@ class Persona:
             new: the memory.
             contradictions: `act`, `suggest` or `off`; None for the mode of the store.
             drafts: whether the memory becomes a draft if the clock does not allow the write.
+            check: called with what the write would replace; raises where that must not be replaced.
         """
         path, fields = new.path, new.fields
         if "halflife_days" in fields:
@@ -125,6 +134,8 @@ class Persona:
             if path not in catalog:
                 self._check_plan(catalog, [path])
             batch = EditBatch(self.palace)
+            if check is not None:
+                await check(await batch.get(path))
             found = await self._add(batch, new, mode)
             ids = await self._write_first(batch, path, drafts=drafts)
             await self._keep_suspicions([found], ids)
@@ -254,6 +265,24 @@ class Persona:
             return [found]
         return self._detector().compared(unopposed(memory), other)
 
+    async def copy(self, old: str, new: str, check: Check) -> str:
+        """Write a memory at another path, with its links, see `moves`; returns the event's id. `check` as for `remember`.
+
+        Raises:
+            InvalidInput: there is a memory at that path.
+        """
+
+        async def attempt() -> str:
+            catalog = await self.palace.refresh()
+            self._check_plan(catalog, [new], adds=False)
+            batch = EditBatch(self.palace)
+            await check(await batch.get(old))
+            await self.links.clear_marks_of_removed(batch, new)
+            await add_copy(batch, catalog, old, new)
+            return (await batch.write(skip_unfit=lambda path: path != new))[new]
+
+        return await retry_while_moved(attempt)
+
     async def recall(
         self,
         domain: str | None,
@@ -326,6 +355,16 @@ class Persona:
 
     # ── History ─────────────────────────────────────────────────────────────────────────
 
+    async def restore(self, memory: PersonaMemory, check: Check | None = None) -> Remembered:
+        """Write a memory as it was before it was forgotten: with its dates, its links and its marks, its dismissals, and
+        the marks in other memories that name it. `check` as for `remember`.
+        """
+        names = ("value", "themes", "halflife_days", "source", "confidence", "created_at", *PAST)
+        fields = {name: getattr(memory, name) for name in names}
+        links = tuple(path for path in memory.connections if path != memory.path)
+        new = NewMemory(memory.path, fields, links, is_restored=True)
+        return await self.remember(new, contradictions="off", drafts=False, check=check)
+
     async def publish_draft(self, record: Record, *, was_forgotten: bool) -> Remembered:
         """Write the memory of a draft over the current memory; returns the event id.
 
@@ -342,14 +381,18 @@ class Persona:
         links = tuple(path for path in memory.connections if path != memory.path)
         return await self.remember(NewMemory(memory.path, fields, links, is_restored), drafts=False)
 
-    async def undo(self, domain: str, facet: str, key: str) -> PersonaMemory | None:
-        """Bring back the previous text; None if no other text is known."""
+    async def undo(
+        self, domain: str, facet: str, key: str, check: Check | None = None
+    ) -> PersonaMemory | None:
+        """Bring back the previous text; None if no other text is known. `check` as for `remember`."""
 
         async def attempt() -> PersonaMemory | None:
             await self.palace.refresh()
             for path in address.persona_lookup_paths(domain, facet, key):
                 slot = address.d_tag(path)
                 slot_state = await self.palace.slot_state(slot)
+                if check is not None and slot_state.memory is not None:
+                    await check(slot_state.memory)
                 edit = undone(slot_state, await versions(self._ledger, self._reader, slot), self._clock())
                 if edit is not None:
                     batch, before = EditBatch(self.palace), slot_state.memory
@@ -415,8 +458,8 @@ class Persona:
 
     # ── Inside ──────────────────────────────────────────────────────────────────────────
 
-    def _check_plan(self, catalog: Catalog, paths: Sequence[str]) -> None:
-        """Check that the plan allows new memories at some paths.
+    def _check_plan(self, catalog: Catalog, paths: Sequence[str], *, adds: bool = True) -> None:
+        """Check that the plan allows memories at some paths, and with `adds`, that there are more of them.
 
         Raises:
             PlanLimitError: it does not.
@@ -425,7 +468,8 @@ class Persona:
             return
         facets = {name: frozenset(facets) for name, facets in catalog.sizes().items()}
         count = len(catalog) + self._ledger.heads.flat_count()
-        self._plan.check_adding(Usage(count, facets), len(paths))
+        if adds:
+            self._plan.check_adding(Usage(count, facets), len(paths))
         for path in paths:
             domain, facet, _ = path.split("/")
             self._plan.check_place(Usage(count, facets), domain, facet)

@@ -7,6 +7,8 @@ import shutil
 
 import pytest
 
+from sense_memory.exchange import NAMES
+
 
 @pytest.fixture
 def workspace(tmp_path):
@@ -145,3 +147,34 @@ def test_what_cannot_be_imported_is_one_sentence(agent, tmp_path, arguments, say
 
     assert says in shown
     assert "Traceback" not in shown
+
+
+def test_a_part_of_an_export_says_so_in_words_and_as_json(agent, tmp_path):
+    agent("remember", "people/facts/lisa", "likes tea", "--theme", "tea")
+    agent("remember", "city", "Lisbon")
+    words = agent("export", "--readable", "part", "--theme", "tea")
+    told = json.loads(agent("export", "events.jsonl", "--prefix", "people/", "--json").stdout)
+
+    assert "1 in the palace in part" in words.stdout
+    assert "partial: this is only a part (theme tea), and no backup: 1 memory left out" in " ".join(
+        words.stderr.split()
+    )
+    assert (told["events"], told["filter"], told["left_out"]) == (1, {"prefix": "people/"}, 1)
+    everything = json.loads(agent("export", "all.jsonl", "--json").stdout)
+    assert (everything["events"], everything["filter"], everything["left_out"]) == (2, None, None)
+
+
+@pytest.mark.parametrize(
+    "option", [("--theme", ""), ("--prefix", " "), ("--since", "soon"), ("--theme", "x")]
+)
+def test_an_empty_filter_does_not_export_everything(agent, tmp_path, option):
+    agent("remember", "city", "Lisbon")
+
+    assert agent("export", "--readable", "part", *option, code=2).stdout == ""
+    assert not (tmp_path / "part").exists()
+
+
+def test_the_help_of_import_names_every_format(agent):
+    told = agent("import", "--help").stdout.split("--as FORMAT")[1].split("--into")[0]
+
+    assert set(NAMES) == {word.strip(".,") for word in told.split("recognising it:")[1].split()} - {"or"}

@@ -173,6 +173,27 @@ def test_the_installed_hooks_work_outside_of_this_environment(agent, user, tmp_p
     assert "Last request: Hello." in context
 
 
+def test_what_a_session_proposed_is_listed_and_decided_about(agent, tmp_path):
+    said = {
+        "type": "user",
+        "timestamp": "2026-11-22T10:00:00Z",
+        "content": "Always answer in German. We use pnpm.",
+    }
+    (tmp_path / "t.jsonl").write_text(json.dumps(said))
+    event = {"session_id": "s-1", "transcript_path": str(tmp_path / "t.jsonl"), "cwd": "/work/kiln"}
+    assert "Nothing is proposed" in agent("palace", "review").stderr
+    agent("hook", "turn-end", stdin=json.dumps(event))
+
+    german, _ = json.loads(agent("palace", "review", "--json").stdout)
+    assert german["value"] == "Always answer in German."
+    assert "accepted" in agent("palace", "review", "--accept", german["id"][:4]).stdout
+    assert "no open proposal" in agent("palace", "review", "--accept", german["id"], code=2).stderr
+    assert "name the same" in agent("palace", "review", "--accept", "aa", "--reject", "aa", code=2).stderr
+    assert "kiln: We use pnpm." in agent("palace", "review", "--reject", "all").stdout
+    assert json.loads(agent("palace", "review", "--json").stdout) == []
+    assert agent("recall", german["path"]).stdout == "Always answer in German."
+
+
 def test_a_program_that_is_gone_stops_no_harness(tmp_path):
     from sense_memory.interfaces.harness.specs import PRE_COMPACT, Launch
 
@@ -181,10 +202,10 @@ def test_a_program_that_is_gone_stops_no_harness(tmp_path):
     assert run_by_a_shell(old.hook(PRE_COMPACT), {}, tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize("name", ["session-start", "pre-compact"])
+@pytest.mark.parametrize("name", ["session-start", "turn-end", "pre-compact", "session-end"])
 def test_a_hook_never_fails_and_says_why_on_stderr(agent, cli, home, name):
     agent("remember", "a/b/c", "kept")
-    for stdin in ("", "{}", "junk", "[]", '{"transcript_path": "/etc/none"}', "x" * 1_000_001):
+    for stdin in ("", "{}", "junk", "[]", '{"transcript_path": "/etc/none"}', "x" * 16_000_001):
         result = agent("hook", name, stdin=stdin)
         assert "Traceback" not in result.output
     (ledger,) = (home / "ledgers").glob("*.db")
@@ -198,6 +219,40 @@ def test_a_hook_never_fails_and_says_why_on_stderr(agent, cli, home, name):
     assert "the hook did nothing" in nobody.stderr
     unset = cli("--env-file", "none.env", "hook", name, stdin="{}")
     assert "the hook did nothing" in unset.stderr
+
+
+def test_doctor_shows_what_went_wrong_in_a_hook_until_the_hook_runs_well(agent, tmp_path):
+    agent("remember", "a/b/c", "kept")
+    agent("hook", "session-end", stdin='{"transcript_path": "/none/t.jsonl"}')
+
+    told = " ".join(agent("doctor").stdout.split())
+    assert "session-end" in told
+    assert "the hook did nothing" in told
+
+    (tmp_path / "t.jsonl").write_text("")
+    agent("hook", "session-end", stdin=json.dumps({"transcript_path": str(tmp_path / "t.jsonl")}))
+    assert "session-end" not in agent("doctor").stdout
+
+
+def test_a_hook_that_takes_too_long_is_given_up_and_harms_no_harness(agent, home, tmp_path):
+    agent("remember", "a/b/c", "kept")
+    slow = (
+        "import sense_memory.interfaces.cli.harness as h, sense_memory.interfaces.harness.hooks as k, time\n"
+        "h._HOOK_SECONDS = 0.2\nasync def wait(*_): time.sleep(60)\nk.turn_end = wait\n"
+        "import sys; sys.argv = ['sense-memory', 'hook', 'turn-end']\n"
+        "from sense_memory.interfaces.cli import main; main()"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", slow],
+        input=b"{}",
+        env={**os.environ, "SENSE_MEMORY_HOME": str(home)},
+        timeout=20 * SECOND,
+        check=False,
+    )
+
+    assert done.returncode == 0
+    assert "given up after 0 s" in (home / "hooks.log").read_text()
 
 
 def test_a_hook_does_not_wait_for_the_end_of_stdin(agent, user, tmp_path):

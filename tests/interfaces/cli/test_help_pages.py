@@ -23,6 +23,7 @@ from tests.time_unit import SECOND
 
 PROGRAM = typer.main.get_command(app)
 ENDLESS = {
+    "api",
     "mcp",
     "relay",
     "watch",
@@ -30,12 +31,15 @@ ENDLESS = {
     "--schedule",
 }  # they run until somebody ends them, and have tests of their own
 SHELL = re.compile(r"^(?:[^'|<>$*~]|'[^']*')*[|<>$*~]").search  # what only a shell understands
-ENDS_WITH = {  # where no 0 can be expected: nobody to ask, no such thing
+ENDS_WITH = {
+    # where no 0 can be expected: nobody to ask, no such thing
+    "access revoke 1": 4,
     "init": 1,  # the agent has a key already
     "--agent bob init": 1,
     "init --import < usb/default.ncryptsec": 1,
     "backup usb": 2,
     "import CLAUDE.md --into projects/website": 2,
+    "palace review --accept 3f2a --accept 91bc --reject 07de": 2,
     "palace pin self/facts/name": 4,
     "palace unpin self/facts/name": 4,
     'as-of "1 min ago" user_timezone': 4,

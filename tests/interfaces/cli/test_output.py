@@ -31,7 +31,7 @@ SIMPLE = {
     "value": lambda _: True,
 }
 OBJECTS = {"counts": "number", "times": "time", "texts": "text", "object": "value"}  # of values of one kind
-ENDLESS = {"relay", "watch", "web"}
+ENDLESS = {"api", "relay", "watch", "web"}
 NEEDS_MORE = {
     "drafts",
     "drafts --publish",
@@ -132,7 +132,7 @@ def test_the_page_has_the_fields_of_the_declared_shapes():
 
 def test_the_table_names_every_command_and_no_other():
     silent = {
-        "hook pre-compact",
+        *("hook turn-end", "hook pre-compact", "hook session-end"),
         "mcp",
     }  # what they printed would be taken for instructions, or for the protocol
     commands = set(leaves(typer.main.get_command(app))) - {""} - silent
@@ -203,6 +203,9 @@ relays add         | relays add RELAY
 relays list        | relays list
 relays remove      | relays remove RELAY
 relays presets     | relays presets
+access             | access
+access code        | access code
+access revoke      | access revoke --all
 agents             | agents
 remember PATH      | remember people/facts/lisa-moved "Lisa lives in Lisbon."
 palace show        | --relay RELAY palace show lisa
@@ -285,7 +288,7 @@ help               | help recall
 """
 
 
-def test_every_command_prints_what_the_table_says(checked, relay, tmp_path, monkeypatch):
+def test_every_command_prints_what_the_table_says(checked, palace, relay, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     for step in STEPS.replace("RELAY", relay).strip().splitlines():
@@ -298,6 +301,11 @@ def test_every_command_prints_what_the_table_says(checked, relay, tmp_path, monk
     ]
     assert checked("remember --many", "remember", "--many", "-", stdin=json.dumps(homes))["superseded"]
     assert checked("remember PATH", "remember", "people/facts/nora-3", "Nora lives in Rome.")["superseded"]
+    said = {"type": "user", "timestamp": "2026-11-22T10:00:00Z", "content": "Always answer in German."}
+    (tmp_path / "t.jsonl").write_text(json.dumps(said))
+    palace("hook", "turn-end", stdin=json.dumps({"transcript_path": str(tmp_path / "t.jsonl")}))
+    (proposed,) = checked("palace review", "palace", "review")
+    checked("palace review", "palace", "review", "--accept", proposed["id"])
     (entry,) = checked("recent", "recent")
     checked("journal --remove", "journal", "--remove", entry["event_id"])
     (objective,) = checked("mind objectives list", "mind", "objectives", "list")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 
@@ -10,7 +11,7 @@ import pytest
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange.transcript import MAX_MESSAGES, messages_of
-from sense_memory.interfaces.harness.hooks import event_of, pre_compact, session_start
+from sense_memory.interfaces.harness.hooks import event_of, pre_compact, session_end, session_start, turn_end
 
 
 NSEC = "nsec1qyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqszqgpqyqstywftw"
@@ -218,6 +219,73 @@ async def test_the_words_of_both_sides_are_kept_once_and_noted_in_the_journal(st
         assert "Last request: Fix the kiln.\nLast answer: The thermostat was broken." in first.content
         assert "Lisbon" in newest.content.partition("perhaps worth remembering")[2]
         assert "s3cret" not in str([entry.payload for entry in await store.mind.log.entries()])
+
+
+async def test_turns_are_kept_as_they_end_and_the_session_is_noted_once(store, transcript):
+    async with store:
+        assert await turn_end(store, event(transcript(CLAUDE))) == 2
+        assert await store.recent() == []
+        more = [*CLAUDE, {**GEMINI[1], "timestamp": STAMP.format(9), "content": "Thanks."}]
+        path = transcript(more)
+        assert await session_end(store, event(path)) == 1
+        assert await session_end(store, event(path)) == 0
+        assert await pre_compact(store, event(path)) == 0
+
+        (note,) = await store.recent()
+        assert "A session in /work/kiln ended" in note.content
+        assert "3 messages of conversation abc-1" in note.content
+        assert "Last request: Thanks." in note.content
+        assert await store.mind.conversations() == {"abc-1": 3}
+        assert not await store.mind.search("through noted")
+
+
+async def test_a_plugin_may_send_the_records_of_a_transcript_itself(store, transcript):
+    async with store:
+        assert await turn_end(store, {"session_id": "abc-1", "records": [*CLAUDE, 7, None, "x"]}) == 2
+        assert await turn_end(store, event(transcript(CLAUDE))) == 0
+
+
+async def test_hooks_that_overlap_keep_each_message_once(tmp_path, transcript):
+    options = {"ledger": tmp_path / "a.db", "background": False}
+    signer, path = LocalSigner.from_hex("01" * 32), transcript(CLAUDE)
+    async with MemoryStore(signer, **options) as one, MemoryStore(signer, **options) as other:
+        await asyncio.gather(*(turn_end(store, event(path)) for store in (one, other)))
+
+        for store in (one, other):
+            assert await store.mind.conversations() == {"abc-1": 2}
+
+
+@pytest.mark.parametrize(
+    ("mode", "proposed", "kept"), [("review", 1, 0), ("accept", 0, 1), ("off", 0, 0)], ids=str
+)
+async def test_only_the_users_lasting_words_are_proposed_and_as_the_user_chose(
+    store, transcript, mode, proposed, kept
+):
+    said = [
+        {**GEMINI[1], "content": "Fix the kiln. From now on always answer in German."},
+        {**GEMINI[2], "content": "I live in Paris. Always use tabs."},
+        {
+            **CLAUDE[5],
+            "message": {"role": "user", "content": [{"type": "tool_result", "content": "I live in Bonn."}]},
+        },
+    ]
+    async with store:
+        await turn_end(store, event(transcript(said)), mode)
+
+        assert [one.value for one in await store.mind.proposals.open()] == [
+            "From now on always answer in German."
+        ] * proposed
+        assert len(await store.palace.memories()) == kept
+
+
+async def test_what_is_proposed_is_named_in_the_journal(store, transcript):
+    async with store:
+        await session_end(store, event(transcript([{**GEMINI[1], "content": "We deploy with Ansible."}])))
+
+        (note,) = await store.recent()
+        assert note.content.endswith(
+            "The user said, perhaps worth remembering: kiln: We deploy with Ansible."
+        )
 
 
 async def test_an_event_of_each_turn_keeps_words_and_writes_no_journal(store, transcript):

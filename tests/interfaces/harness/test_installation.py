@@ -360,7 +360,12 @@ def test_what_is_put_in_is_shown_whole_and_what_is_taken_out_by_its_place(tmp_pa
         '+     "mcp",',
     )
     assert "+ hooks.SessionStart[1]: {" in added
-    places = ("- mcpServers.sense-memory", "- hooks.SessionStart[1]", "- hooks.PreCompress[0]")
+    places = (
+        "- mcpServers.sense-memory",
+        "- hooks.SessionStart[1]",
+        "- hooks.PreCompress[0]",
+        "- hooks.SessionEnd[0]",
+    )
     assert tuple(line for line in replaced if line.startswith("-")) == places
     assert removed == places
 

@@ -178,10 +178,10 @@ class Served(NamedTuple):
 
 
 @contextmanager
-def http_server(home, *options, line=2, **variables):
+def http_server(home, *options, line=2, listen="127.0.0.1:0", **variables):
     """`sense-memory mcp --listen` in a process: its URL, its token, and the process."""
     with subprocess.Popen(
-        [PROGRAM, "mcp", "--listen", "127.0.0.1:0", *options],
+        [PROGRAM, "mcp", "--listen", listen, *options],
         env=environment(home, line=line, **variables),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -195,3 +195,9 @@ def http_server(home, *options, line=2, **variables):
         finally:
             process.terminate()
             process.wait(10 * SECOND)
+
+
+def asgi_client(app, base):
+    """A client of an ASGI application in this process, which follows no redirects."""
+    http = Late("httpx2")
+    return http.AsyncClient(transport=http.ASGITransport(app), base_url=base)

@@ -13,7 +13,8 @@ import pytest
 
 from sense_memory import EmbeddedRelay, InvalidInput, LocalSigner, SyncMemoryStore
 from sense_memory.errors import UnsafeFile
-from sense_memory.interfaces.mcp.http import MAX_BODY_BYTES, TOKEN_VARIABLE, bearer_token, listener_at
+from sense_memory.interfaces.loopback import listener_at
+from sense_memory.interfaces.mcp.http import MAX_BODY_BYTES, TOKEN_VARIABLE, bearer_token
 from sense_memory.nostr.keys import parse_secret
 from tests.interfaces.mcp.conftest import http_client, http_server, in_thread
 from tests.time_unit import SECOND

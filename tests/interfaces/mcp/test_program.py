@@ -47,7 +47,7 @@ def test_on_the_1x_line_a_server_that_is_killed_in_the_middle_loses_nothing_that
             check=True,
         ).stdout
     )
-    assert (seen["server"], len(seen["tools"]), seen["found"]) == ("sense-memory", 10, 50)
+    assert (seen["server"], len(seen["tools"]), seen["found"]) == ("sense-memory", 11, 50)
     assert seen["written"] == {"remembered": "people/facts/lisa"}
     assert seen["refused"] == [True, '{"error": "remember: `value` is missing; nothing was done"}']
     assert seen["palace"] == {"people": {"facts": {"lisa": "active"}}}
@@ -107,7 +107,7 @@ def test_what_was_asked_before_stdin_ended_is_answered_and_the_process_ends_well
     codes = [answer["error"]["code"] for answer in sent if answer["id"] is None]
     assert codes == [-32700, -32600, -32600]
     assert answers[3]["result"]["isError"]  # answered, and not dropped
-    assert len(answers[1]["result"]["tools"]) == 10
+    assert len(answers[1]["result"]["tools"]) == 11
     assert told["isError"]
     assert "sense-memory --agent bob init" in told["content"][0]["text"]
     assert str(tmp_path).encode() not in done.stdout

@@ -41,6 +41,7 @@ CALLS = {  # a call of each tool that does what the tool can do; those that dele
     "connect": {"first": "people/facts/lisa", "second": "people/facts/emil"},
     "supersede": {"old": "people/facts/lisa", "new": "people/facts/emil"},
     "introspect": {},
+    "review": {"accept": ["9a8c4b8f0d65"]},
     "journal": {"text": "We had tea."},
     "recent": {},
     "status": {},
@@ -51,6 +52,7 @@ CALLS = {  # a call of each tool that does what the tool can do; those that dele
     "archival_insert": {"content": "Tea is grown in Uji."},
     "archival_search": {"query": "tea"},
     "export": {"name": "all.jsonl"},
+    "export_plain": {"name": "plain.jsonl"},
     "forget": {"path": "people/facts/lisa"},
     "prune": {"apply": True},
 }
@@ -81,7 +83,10 @@ async def _hints_by_watching(server, store, clock, folder):
     return found
 
 
-@pytest.mark.parametrize("options", [{"allow_destructive": True}, {"read_only": True}, {}], ids=str)
+EVERYTHING = {"allow_destructive": True, "allow_plain_export": True}
+
+
+@pytest.mark.parametrize("options", [EVERYTHING, {"read_only": True}, {}], ids=str)
 async def test_hints_are_what_watching_each_tool_shows(store, clock, tmp_path, options):
     async with store:
         await store.persona_remember("people", "facts", "old", "An old text.", halflife_days=1)
@@ -92,19 +97,21 @@ async def test_hints_are_what_watching_each_tool_shows(store, clock, tmp_path, o
         await store.persona_remember("people", "facts", "emil", "Emil plays chess.")
         await store.mind.blocks.update("human", value="Likes tea.")
         await store.mind.conversation("talk").add("user", "Tea?")
+        await store.mind.proposals.propose(["From now on always answer in German."])
         clock.advance(86_400)
         server = server_of(store, clock, profile="all", export_folder=tmp_path, **options)
 
         told = {tool["name"]: tool["annotations"] for tool in (await server.list_tools({}))["tools"]}
 
         assert await _hints_by_watching(server, store, clock, tmp_path) == told
-        assert options or {"forget", "prune", "export"} == CALLS.keys() - told.keys()
+        assert options or {"forget", "prune", "export", "export_plain"} == CALLS.keys() - told.keys()
 
 
 @pytest.mark.parametrize(
     ("name", "options", "option"),
     [
         ("export", {}, "with --allow-destructive"),
+        ("export_plain", {"allow_destructive": True}, "with --allow-plain-export"),
         ("forget", {"read_only": True}, "without --read-only and with --allow-destructive"),
         ("remember", {"read_only": True}, "without --read-only"),
         ("recall", {"read_only": True, "profile": "mind"}, "with --profile all"),

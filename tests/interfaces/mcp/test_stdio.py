@@ -18,7 +18,7 @@ from sense_memory.interfaces.mcp.stdio import MAX_MESSAGE_BYTES
 from sense_memory.interfaces.tools.results import DATA_NOTE
 from sense_memory.plain_text import printed
 from tests.interfaces.mcp.conftest import NOISE, stdio
-from tests.interfaces.test_tools import TEN
+from tests.interfaces.test_tools import ELEVEN
 from tests.time_unit import SECOND
 
 
@@ -54,7 +54,7 @@ def test_the_ten_tools_of_the_real_program_cost_less_than_2000_tokens(client):
         for tool in tools
     ]
 
-    assert [tool.name for tool in tools] == TEN
+    assert [tool.name for tool in tools] == ELEVEN
     assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == [
         "remember",
         "recall",

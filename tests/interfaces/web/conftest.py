@@ -101,3 +101,14 @@ def signed_in():
         return f"Cookie: {name}={morsel.value}\r\nX-Sense-Memory-Page: {page_token}"
 
     return exchange
+
+
+@pytest.fixture
+def opened(tmp_path, clock):
+    """Opens a store of one agent, which asks no relay."""
+    signer = LocalSigner.generate()
+
+    def open_store():
+        return MemoryStore(signer, ledger=tmp_path / "palace.db", background=False, clock=clock)
+
+    return open_store

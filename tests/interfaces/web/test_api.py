@@ -64,16 +64,6 @@ class Client:
         return await self("/api/act", "POST", json.dumps({"action": action, "names": names}).encode())
 
 
-@pytest.fixture
-def opened(tmp_path, clock):
-    def open_store():
-        return MemoryStore(
-            LocalSigner.generate(), ledger=tmp_path / "palace.db", background=False, clock=clock
-        )
-
-    return open_store
-
-
 # ── Reading ─────────────────────────────────────────────────────────────────────────────
 
 

@@ -61,6 +61,11 @@ VIEWS = (
     "prompt/hit/talk/800",
     "search/hit",
     "facet/people/facts",
+    "log",
+    "archive",
+    "scenes",
+    "new/hit",
+    "done",
 )
 
 
@@ -84,6 +89,12 @@ async def palace(store):
     await store.persona_connect("hostile/facts/image", "hostile/facts/script")
     await store.remember("<svg onload=hit=1>", HOSTILE["script"])
     await store.mind.blocks.update("human", value=HOSTILE["script"])
+    await store.mind.log.append(
+        "<b>kind</b>", {"text": HOSTILE["frame"], "<b>": HOSTILE["link"]}, actor=HOSTILE["script"]
+    )
+    await store.mind.archive.insert(
+        HOSTILE["image"], [HOSTILE["script"]], topics=["<b>"], title=HOSTILE["link"]
+    )
     await store.mind.conversation("talk").add("user", HOSTILE["image"], name="<b>name</b>")
     await store.mind.conversation("talk").add("user", "The press arrives on Friday.", name="Lisa")
     await store.mind.conversation("calls").add("user", "word " * 90)
@@ -159,9 +170,16 @@ def memory(path):
 
 @pytest.mark.parametrize("key", HOSTILE)
 def test_a_hostile_memory_is_shown_as_it_was_written(page, key):
+    """Where it has Markdown, once a person asks for that; test_work.py has what Markdown may become."""
     go(page, memory(f"hostile/facts/{key}"))
+    if (marks := page.get_by_role("button", name="As written")).count():
+        assert printed(HOSTILE[key]).replace("**", "") == page.inner_text("main blockquote")
+        marks.click()
+        page.locator("[aria-pressed=true]").wait_for()
+    shown = page.inner_text("main blockquote")
+    page.evaluate("localStorage.removeItem('as-written')")
 
-    assert printed(HOSTILE[key]) == page.inner_text("main blockquote")
+    assert printed(HOSTILE[key]) == shown
 
 
 def test_no_view_runs_or_loads_anything_of_a_hostile_memory(page, server):
@@ -192,7 +210,7 @@ def test_the_policy_stops_what_would_become_markup(page):
             document.addEventListener("securitypolicyviolation", (event) => seen.push(event.effectiveDirective));
             const place = document.createElement("div");
             document.body.append(place);
-            place.innerHTML = '<img src="/x" onerror="window.hit = 1"><a id="bait" href="javascript:window.hit=1">x</a><p onclick="window.hit = 1" style="color:red">x</p><iframe src="/"></iframe>';
+            place.innerHTML = '<img src="http://127.0.0.1:9/x" onerror="window.hit = 1"><a id="bait" href="javascript:window.hit=1">x</a><p onclick="window.hit = 1" style="color:red">x</p><iframe src="/"></iframe>';
             const script = document.createElement("script");
             script.textContent = "window.hit = 1";
             place.append(script);
@@ -512,6 +530,64 @@ def test_a_person_sees_what_an_agent_would_get_for_a_question_and_what_not(page)
     page.get_by_label("Budget").select_option("300")
     page.wait_for_selector("h2 small:has-text('of 300 tokens')")
     assert "no room in the budget" in page.inner_text("table.parts")
+
+
+# ── What is looked at first ─────────────────────────────────────────────────────────────
+
+
+def test_the_palace_begins_with_texts_and_shows_none_twice(page):
+    go(page, "")
+    page.wait_for_selector(".card")
+
+    titles = page.locator(".highlights h2").all_inner_texts()
+    links = page.locator(".card").evaluate_all("cards => cards.map((card) => card.hash)")
+
+    assert titles[0] == "Newest"
+    assert len(links) == len(set(links))
+    assert all("written" in text for text in page.locator(".highlights section").first.locator(".card").all_inner_texts())  # fmt: skip
+
+
+def test_a_tile_says_what_it_is_and_opens_its_memory(page):
+    go(page, "")
+    tiles = page.locator("[data-name='people/facts'] canvas")
+    tiles.wait_for()
+    page.wait_for_function("() => document.querySelector(\"[data-name='people/facts'] .shelf-count\").textContent === '2'")  # fmt: skip
+    tiles.hover(position={"x": 5, "y": 5})
+
+    assert "artist in" in page.inner_text(".tip")
+    assert "active · fades in" in page.inner_text(".tip")
+    tiles.click(position={"x": 5, "y": 5})
+    page.wait_for_selector("h1:has-text('lisa')")
+
+
+def test_a_facet_is_sorted_and_filtered_by_words_themes_and_states(page):
+    go(page, "facet/many/facts")
+    page.locator(".rows .row").nth(30).wait_for()
+
+    def keys():
+        return page.locator(".rows .row-key b").all_inner_texts()
+
+    page.locator(".choices select").first.select_option("name")
+    page.wait_for_function("() => document.querySelector('.rows .row-key b').textContent === 'row-0'")
+    assert sorted(keys()) == keys()
+    page.get_by_label("With these words").fill("tile 17")
+    page.locator(".rows .row").nth(1).wait_for(state="detached")
+    assert ["row-17"] == keys()
+    page.get_by_label("With these words").fill("")
+    page.locator(".rows .row").nth(30).wait_for()
+    page.get_by_role("button", name="dissolved").click()
+    page.get_by_text("None of these memories fits.").wait_for()
+
+
+def test_the_graph_previews_a_memory_and_hides_what_is_not_wanted(page):
+    go(page, "graph")
+    page.wait_for_selector(".node")
+    page.focus(".node[aria-label^='image']")
+    assert "hostile / facts" in page.inner_text(".preview")
+    page.get_by_role("button", name="contradictions").click()
+    assert page.locator(".edge.contradiction:visible").count() == 0
+    page.get_by_label("Domain to draw").select_option("many")
+    page.wait_for_function("() => [...document.querySelectorAll('.node')].every((node) => /row-[12]/.test(node.textContent))")  # fmt: skip
 
 
 def test_every_view_fits_a_phone_and_says_what_it_is(page):

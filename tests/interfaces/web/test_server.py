@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 
 import pytest
 
+from sense_memory.interfaces.live import MAX_STREAMS
 from tests.interfaces.web.conftest import running, written
 from tests.time_unit import SECOND
 
 
 POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; frame-ancestors 'none'; "
-    "base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 SECRET = "the plum cake is for Emil"
 
@@ -176,7 +178,13 @@ def test_a_form_and_a_post_without_the_token_of_editing_change_nothing(page, coo
 # ── I-06 ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("path", ["palace", "search?q=cake", "memory?path=cake", "journal", "mind", "relays"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("palace", "search?q=cake", "memory?path=cake", "journal", "mind", "relays"),
+        *("events", "edits", "log", "paths?q=cake"),
+    ],
+)
 @pytest.mark.parametrize("header", ["X-No: cookie", "Cookie: sense-memory-{port}=guess", "Referer: {url}"])
 def test_without_the_cookie_there_is_no_memory(page, path, header):
     answer = ask(page, f"GET /api/{path}", header.format(port=page.port, url=page.url))
@@ -288,6 +296,41 @@ def is_closed(connection) -> bool:
         return False
     except ConnectionResetError:
         return True
+
+
+# ── Streams of changes ──────────────────────────────────────────────────────────────────
+
+
+def streaming(page, cookie):
+    """A connection whose stream of changes has begun."""
+    connection = socket.create_connection(("127.0.0.1", page.port), 10 * SECOND)
+    head = f"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\n{cookie}\r\n\r\n"
+    connection.sendall(head.encode())
+    answer = b""
+    while b"event: hello" not in answer:
+        answer += connection.recv(4_096)
+    assert 200 == status(answer)
+    assert b"content-type: text/event-stream" in answer.lower()
+    return connection
+
+
+def test_a_stream_ends_with_its_connection_and_leaves_its_place_to_others(page, cookie):
+    for _ in range(MAX_STREAMS + 4):
+        streaming(page, cookie).close()
+    streams = [streaming(page, cookie) for _ in range(2)]
+    assert 200 == status(ask(page, "GET /api/palace", cookie))
+    assert 200 == status(ask(page, "HEAD /api/events", cookie))  # without the stream
+    for stream in streams:
+        stream.close()
+
+
+def test_the_program_ends_at_once_while_streams_are_open(home, signed_in):
+    with running(home) as page:
+        answer = ask(page, "GET /api/session", f"X-Sense-Memory-Token: {page.token}")
+        stream, begun = streaming(page, signed_in(answer)), time.monotonic()
+
+    assert time.monotonic() - begun < 5 * SECOND
+    stream.close()
 
 
 def test_it_listens_on_the_loopback_address_only(page):

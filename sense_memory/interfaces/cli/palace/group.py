@@ -47,6 +47,7 @@ _MODULES: Final = {  # by command, in the order of the help page
         ("show", "connect", "disconnect", "dismiss", "contradict", "reconcile", "pin", "unpin"), "memory"
     ),
     "introspect": "reviews",
+    "review": "proposals",
     "compress": "group",
     "prune": "reviews",
     "plot": "plot",

@@ -5,10 +5,11 @@ const PAGE = "sense-memory-page";
 export const session = { npub: "", agent: "", edit: null, now: 0, counts: {}, relays: 0, version: "" };
 
 export class Refused extends Error {
-  constructor(status, type, message) {
-    super(message);
+  constructor(status, { error, now }) {
+    super(error.message);
     this.status = status;
-    this.type = type;
+    this.type = error.type;
+    this.now = now; // what is there now, where an edit met another text
   }
 }
 
@@ -16,7 +17,7 @@ async function answer(response) {
   const isJson = (response.headers.get("content-type") ?? "").startsWith("application/json");
   const body = isJson ? await response.json() : { error: { type: "Refused", message: (await response.text()).trim() } };
   if (response.ok) return body;
-  throw new Refused(response.status, body.error.type, body.error.message);
+  throw new Refused(response.status, body);
 }
 
 /** The header that proves which page asks: browsers keep this token for this port alone, unlike the cookie. */
@@ -30,12 +31,24 @@ export async function get(name, parameters = {}, options = {}) {
 }
 
 /** Change something; only where the server was started with `--edit`. */
-export async function act(action, ...names) {
+async function post(name, wanted) {
   const headers = { ...shown(), "content-type": "application/json", "x-sense-memory-edit": session.edit };
-  const done = await answer(await fetch("/api/act", { method: "POST", headers, body: JSON.stringify({ action, names }) }));
+  const done = await answer(await fetch(`/api/${name}`, { method: "POST", headers, body: JSON.stringify(wanted) }));
   forgetPalace();
   return done;
 }
+
+/** Carry out a decision of the review. */
+export const act = (action, ...names) => post("act", { action, names });
+
+/** Make an edit; returns what was done. */
+export const edit = async (wanted) => (await post("edit", wanted)).edit;
+
+/** Bring relays and this machine in step. */
+export const synced = () => post("sync", {});
+
+/** The stream of changes, as `fetch` answers. */
+export const changes = (signal) => fetch("/api/events", { signal, cache: "no-store", headers: shown() });
 
 /** Exchange the token in the address for the cookie and the page token, or present those; removes the token from the address. */
 export async function open() {

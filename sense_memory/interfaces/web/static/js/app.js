@@ -1,19 +1,26 @@
 // Starts the page: the session, the theme, the search field, and which view an address means.
 
-import { open, palace, session } from "./api.js";
-import { announce, el, empty } from "./dom.js";
-import { showFacet, showFlat, showPalace } from "./palace.js";
-import { showConversation, showJournal, showMind, showRelays } from "./records.js";
+import { open, session } from "./api.js";
+import { announce, el, empty, memoryLink, route } from "./dom.js";
+import { showEdits } from "./done.js";
+import { changedElsewhere, isEditing, showNew } from "./edit.js";
+import { showFacet, showFlat } from "./facet.js";
+import { showPalace } from "./palace.js";
 import { showGraph } from "./graph.js";
+import { showJournal } from "./journal.js";
+import { follow } from "./live.js";
 import { showMemory } from "./memory.js";
+import { showArchive, showConversation, showLog, showMind, showScene, showScenes } from "./mind.js";
+import { togglePalette } from "./palette.js";
 import { showPrompt } from "./prompt.js";
+import { showRelays } from "./records.js";
 import { showReview } from "./review.js";
 import { showSearch } from "./search.js";
 
 const main = document.getElementById("main");
 const query = document.getElementById("query");
-const VIEWS = { "": showPalace, facet: showFacet, flat: showFlat, graph: showGraph, memory: showMemory, review: showReview, journal: showJournal, mind: showMind, conversation: showConversation, prompt: showPrompt, relays: showRelays, search: showSearch };
-const TAB_OF = { "": "palace", facet: "palace", flat: "palace", memory: "palace", conversation: "mind", prompt: "mind" };
+const VIEWS = { "": showPalace, facet: showFacet, flat: showFlat, graph: showGraph, memory: showMemory, new: showNew, done: showEdits, review: showReview, journal: showJournal, mind: showMind, log: showLog, archive: showArchive, scenes: showScenes, scene: showScene, conversation: showConversation, prompt: showPrompt, relays: showRelays, search: showSearch };
+const TAB_OF = { "": "palace", facet: "palace", flat: "palace", memory: "palace", new: "palace", conversation: "mind", prompt: "mind", log: "mind", archive: "mind", scenes: "mind", scene: "mind" };
 let turn = 0;
 
 // ── Addresses ───────────────────────────────────────────────────────────────────────────
@@ -32,7 +39,7 @@ export async function draw({ keepsFocus = false } = {}) {
     if (tab.dataset.view === (TAB_OF[name] ?? name)) tab.setAttribute("aria-current", "page");
     else tab.removeAttribute("aria-current");
   }
-  if (name !== "search" && document.activeElement !== query) query.value = "";
+  if (!keepsFocus) query.value = name === "search" ? parts[0] ?? "" : ""; // a question leaves the field with its hits, and comes back with them
   main.setAttribute("aria-busy", "true");
   const slow = setTimeout(() => { if (mine === turn && !keepsFocus) main.replaceChildren(el("p", { class: "loading" }, "One moment…")); }, 250);
   let shown;
@@ -84,6 +91,12 @@ query.addEventListener("input", () => {
 });
 
 document.addEventListener("keydown", (event) => {
+  if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey) {
+    event.preventDefault();
+    togglePalette();
+    return;
+  }
+  if (document.querySelector("dialog[open]")) return;
   const isTyping = event.target.matches("input, textarea, select");
   if (event.key === "/" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
     event.preventDefault();
@@ -124,6 +137,80 @@ button.addEventListener("click", () => {
 system.addEventListener("change", paint);
 paint();
 
+// ── What changes elsewhere ──────────────────────────────────────────────────────────────
+
+const REDRAWN = { "": "memory", facet: "memory", flat: "memory", memory: "memory", graph: "memory", search: "any", journal: "journal", relays: "any" };
+const news = new Map(); // what changed and is not shown yet, by path
+let waiting = 0, lastTook = 0;
+
+const viewName = () => location.hash.replace(/^#\/?/, "").split("/")[0];
+
+/** Whether drawing anew would take something out of a person's hands. */
+function isBusy() {
+  const selected = String(getSelection()).trim() !== "", focused = document.activeElement;
+  return selected || isEditing() || document.querySelector("dialog[open], main .edit-form:not(.write), main details[open]") !== null || (main.contains(focused) && focused.matches("input, select, textarea")) || (focused === query && query.value !== "");
+}
+
+function changed(name, change) {
+  const isJournal = change.kind === "journal" || change.path?.startsWith("journal/");
+  const wanted = REDRAWN[viewName()];
+  if (name === "change" && change.kind !== "edited") news.set(change.path, change);
+  if (name === "change" && changedElsewhere(named(change.path))) { tellNews(); return; }
+  const isShown = wanted && (name !== "change" || wanted === "any" || (wanted === "journal") === isJournal);
+  tellNews();
+  if (isShown) redrawSoon();
+}
+
+/** The path of a memory as the page names it. */
+const named = (path) => path?.replace(/^persona\//, "") ?? "";
+
+function redrawSoon() {
+  clearTimeout(waiting);
+  waiting = setTimeout(async () => {
+    if (isBusy()) { tellNews(true); return; }
+    await redraw();
+  }, Math.min(5000, Math.max(150, 3 * lastTook)));
+}
+
+/** Draw the view anew where it stands: what had the focus keeps it, and what is new is marked for some seconds. */
+async function redraw() {
+  const focused = main.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const begun = performance.now(), place = scrollY;
+  document.documentElement.dataset.live = "true"; // without the movement of a new view
+  await draw({ keepsFocus: true });
+  lastTook = performance.now() - begun;
+  scrollTo(0, place);
+  if (focused) [...main.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus({ preventScroll: true });
+  const fresh = new Set([...news.keys()].map((path) => route("memory", named(path))));
+  for (const link of main.querySelectorAll("a[href]")) if (fresh.has(link.getAttribute("href"))) link.classList.add("fresh");
+  news.clear();
+  setTimeout(() => { delete document.documentElement.dataset.live; for (const link of main.querySelectorAll(".fresh")) link.classList.remove("fresh"); }, 4000);
+}
+
+/** Say what is new: its name, and a button to see it where the view was not drawn anew. */
+function tellNews(isHeld = false) {
+  const bar = document.getElementById("news");
+  const paths = [...news.values()].filter((one) => one.kind !== "journal").map((one) => named(one.path));
+  if (!paths.length && !isHeld) return;
+  const more = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
+  const last = paths.at(-1), isGone = last && news.get([...news.keys()].at(-1))?.kind === "forgotten";
+  const show = el("button", { type: "button", class: "plain" }, "Show now"), close = el("button", { type: "button", class: "icon", "aria-label": "Close this message" }, "×");
+  show.addEventListener("click", () => { bar.replaceChildren(); redraw(); });
+  close.addEventListener("click", () => { news.clear(); bar.replaceChildren(); });
+  bar.replaceChildren(el("p", {}, last ? [isGone ? "Forgotten elsewhere: " : "Written elsewhere: ", memoryLink(last), more] : "Something changed elsewhere."), isHeld ? show : "", close);
+  clearTimeout(hiding);
+  if (!isHeld) hiding = setTimeout(() => { bar.replaceChildren(); news.clear(); }, 8000);
+}
+let hiding = 0;
+
+function connected(isConnected) {
+  const mark = document.getElementById("live");
+  mark.hidden = false;
+  mark.classList.toggle("off", !isConnected);
+  mark.title = isConnected ? "What is written elsewhere appears here by itself" : "Not connected: what is written elsewhere does not appear here until the program answers again";
+  mark.querySelector(".live-words").textContent = isConnected ? "live" : "not connected";
+}
+
 // ── Begin ───────────────────────────────────────────────────────────────────────────────
 
 try {
@@ -134,8 +221,11 @@ try {
   mode.hidden = false;
   mode.textContent = session.edit ? "editing" : "read-only";
   mode.title = session.edit ? `What you decide here is written${session.relays ? " and sent to your relays" : "; no relays are configured"}.` : "Start sense-memory web --edit to change memories here.";
+  document.getElementById("write").hidden = !session.edit;
+  document.getElementById("palette").addEventListener("click", togglePalette);
   addEventListener("hashchange", () => draw());
   await draw();
+  follow(changed, connected);
   document.documentElement.dataset.ready = "true";
 } catch (error) {
   main.replaceChildren(problem(error));

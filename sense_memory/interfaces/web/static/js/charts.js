@@ -94,7 +94,7 @@ export function life(place, memory, now, edits) {
       },
     };
     return new uPlot({
-      width, height: 210, padding: [8, 8, 0, 0], legend: { show: false }, cursor: { show: false }, pxAlign: 0, plugins: [marks],
+      width, height: 210, padding: [8, width < 480 ? 28 : 40, 0, 0], legend: { show: false }, cursor: { show: false }, pxAlign: 0, plugins: [marks],
       scales: { x: { time: true }, y: { range: (_, __, most) => [0, Math.max(1.02, most)] } },
       axes: [
         { stroke: paint.muted, font: FONT, size: 30, grid: { show: false }, ticks: { show: false }, values: (_, ticks) => ticks.map((tick) => (width < 480 ? day(tick).replace(/^\d+ /, "") : day(tick))), space: width < 480 ? 70 : 110 },

@@ -7,9 +7,9 @@ export const GLYPHS = { active: "●", fading: "◐", forgotten: "○", dissolve
 
 /** A row of the API as an object. */
 export function memoryOf(row) {
-  const [path, excerpt, relevance, halflife, accessed, created, connections, contradicts, isSuperseded] = row;
+  const [path, excerpt, relevance, halflife, accessed, created, connections, contradicts, isSuperseded, written = created, used = 0, themes = []] = row;
   const [domain, facet] = path.split("/");
-  return { path, domain, facet, key: path.slice(domain.length + facet.length + 2), excerpt, relevance, halflife, accessed, created, connections, contradicts, isSuperseded };
+  return { path, domain, facet, key: path.slice(domain.length + facet.length + 2), excerpt, relevance, halflife, accessed, created, connections, contradicts, isSuperseded, written, used, themes };
 }
 
 /** The factor of its links, and of the relevance that it had when it was last used. */
@@ -41,6 +41,22 @@ export function stateOf(relevance) {
 export function fallsTo(memory, bound) {
   const rate = (memory.isSuperseded ? 4 : 1) / (memory.halflife * DAY);
   return memory.accessed + Math.log2(factorOf(memory) / bound) / rate;
+}
+
+/** A span of time ahead, in words: "in 3 weeks". */
+function ahead(span) {
+  const days = span / DAY;
+  const [value, word] = days < 14 ? [days, "day"] : days < 60 ? [days / 7, "week"] : days < 730 ? [days / 30.44, "month"] : [days / 365.25, "year"];
+  const whole = Math.round(value);
+  if (days < 1) return "within a day";
+  return whole > 99 && word === "year" ? "in more than 99 years" : `in ${whole} ${word}${whole === 1 ? "" : "s"}`;
+}
+
+/** What becomes of a memory that nobody uses from a time on, in words, beside its state: "active · fades in 3 weeks". */
+export function fate(memory, time) {
+  const state = stateOf(relevanceThen(memory, time) ?? 0);
+  const next = { active: ["fades", BOUNDS.active], fading: ["forgotten", BOUNDS.fading], forgotten: ["dissolves", BOUNDS.forgotten] }[state];
+  return next ? `${next[0]} ${ahead(fallsTo(memory, next[1]) - time)}` : "dissolved";
 }
 
 /** How many memories are in each state at each of many times, in order; some additions for each memory, not for each time. */

@@ -1,16 +1,18 @@
 // The links of the palace. d3-force places the memories before anything is shown, so that nothing wobbles.
 
 import { get } from "./api.js";
-import { GLYPHS, memoryOf, relevanceAt, stateOf } from "./decay.js";
+import { GLYPHS, fate, memoryOf, relevanceAt, stateOf } from "./decay.js";
 import { count, el, memoryLink, nothing, number, percent, route, svg, visible } from "./dom.js";
 
 const LABEL = 12; // pixels on the screen, at any zoom
 
-export async function showGraph(path) {
-  const told = await get("graph", { path });
+const HUES = 8; // domains with a colour of their own; the others share a grey
+
+export async function showGraph(path, domain) {
+  const told = await get("graph", path ? { path } : { domain: domain || undefined });
   const nodes = told.rows.map((row) => {
     const memory = memoryOf(row), relevance = relevanceAt(memory, told.now);
-    return { memory, relevance, state: stateOf(relevance), r: 5 + 9 * Math.sqrt(Math.min(1, relevance)), degree: 0 };
+    return { memory, relevance, state: stateOf(relevance), hue: hueOf(told.domains, memory.domain), r: 5 + 9 * Math.sqrt(Math.min(1, relevance)), degree: 0 };
   });
   const edges = told.edges.map(([source, target, kind]) => ({ source, target, kind }));
   for (const edge of edges) { nodes[edge.source].degree += 1; nodes[edge.target].degree += 1; }
@@ -20,19 +22,50 @@ export async function showGraph(path) {
   if (!nodes.length || (!edges.length && !path)) {
     return [title, nothing(told, "No links yet", "Connect two memories to see them here.", "sense-memory palace connect lisa bremen")];
   }
-  const part = path ? `The ${number(nodes.length)} nearest of ${number(told.reachable)} memories.` : `${number(nodes.length)} of ${number(told.reachable)} linked memories: the most linked ones, and those that they are linked with.`;
-  const shown = nodes.length < told.reachable ? part : `${count(nodes.length, "memory", "memories")}, ${count(edges.length, "link")}.`;
-  const lead = el("p", { class: "note" }, shown, " Larger is more relevant; ", el("span", { class: "against-word" }, "dashed red"), " is a contradiction.");
-  return [title, lead, picture(nodes, edges, path), list(nodes, edges)];
+  const drawn = picture(nodes, edges, path, told.now);
+  return [title, el("p", { class: "note" }, limit(nodes, edges, told, path)), choices(told, nodes, edges, path, domain, drawn), drawn.box, list(nodes, edges)];
 }
 
-function picture(nodes, edges, path) {
+/** What is drawn, and what is not. */
+function limit(nodes, edges, told, path) {
+  if (nodes.length === told.reachable) return `${count(nodes.length, "memory", "memories")}, ${count(edges.length, "link")}. Larger is more relevant.`;
+  const which = path ? "the nearest ones" : "the most linked ones, and those that they are linked with";
+  return `${number(nodes.length)} of ${number(told.reachable)} linked memories: ${which}. A drawing of more could not be read; ${path ? "follow a memory" : "choose a domain"} to see others. Larger is more relevant.`;
+}
+
+const hueOf = (domains, domain) => { const place = domains.indexOf(domain); return place >= 0 && place < HUES ? `hue-${place}` : "hue-other"; };
+
+/** The legend, which is also the filter: of the domains, and of the kinds of links. */
+function choices(told, nodes, edges, path, domain, drawn) {
+  const here = new Map();
+  for (const node of nodes) here.set(node.memory.domain, (here.get(node.memory.domain) ?? 0) + 1);
+  const hidden = new Set();
+  const key = (name, words, mark) => {
+    const box = el("button", { type: "button", class: "plain key", "aria-pressed": "true" }, mark, " ", words);
+    box.addEventListener("click", () => {
+      if (!hidden.delete(name)) hidden.add(name);
+      box.setAttribute("aria-pressed", String(!hidden.has(name)));
+      drawn.filter((node) => !hidden.has(`domain ${node.memory.domain}`), (edge) => !hidden.has(edge.kind));
+    });
+    return box;
+  };
+  const shown = [...here].sort(([one], [other]) => told.domains.indexOf(one) - told.domains.indexOf(other));
+  const keys = shown.length > 1 ? shown.map(([name, times]) => key(`domain ${name}`, el("span", { text: `${name} ${number(times)}`, dir: "auto" }), el("i", { class: `swatch ${hueOf(told.domains, name)}`, "aria-hidden": "true" }))) : [];
+  const kinds = new Set(edges.map((edge) => edge.kind));
+  if (kinds.has("connection") && kinds.size > 1) keys.push(key("connection", "connections", el("i", { class: "line", "aria-hidden": "true" })));
+  if (kinds.has("contradiction")) keys.push(key("contradiction", "contradictions", el("i", { class: "line contradiction", "aria-hidden": "true" })));
+  const select = path || told.domains.length < 2 ? null : el("select", { "aria-label": "Domain to draw" }, el("option", { value: "" }, "All domains"), told.domains.map((name) => el("option", { value: name, selected: name === domain }, name)));
+  select?.addEventListener("change", () => { location.hash = select.value ? route("graph", "", select.value) : "#/graph"; });
+  return el("div", { class: "graph-keys ask" }, select, keys);
+}
+
+function picture(nodes, edges, path, now) {
   const isNarrow = innerWidth < 640;
   place(nodes, edges, isNarrow ? [460, 640] : [Math.min(1000, innerWidth), 640]);
   const lines = edges.map((edge) => svg("line", { class: `edge ${edge.kind}`, x1: edge.source.x, y1: edge.source.y, x2: edge.target.x, y2: edge.target.y }));
   const points = nodes.map((node) => {
     const label = visible(node.memory.key);
-    return svg("a", { href: route("memory", node.memory.path), class: `node ${node.state}${node.memory.path === path ? " centre" : ""}`, "aria-label": `${label}, ${node.state}, ${percent(node.relevance)}, ${count(node.degree, "link")}`, transform: `translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})` },
+    return svg("a", { href: route("memory", node.memory.path), class: `node ${node.state} ${node.hue}${node.memory.path === path ? " centre" : ""}`, "aria-label": `${label}, ${node.state}, ${percent(node.relevance)}, ${count(node.degree, "link")}`, transform: `translate(${node.x.toFixed(1)} ${node.y.toFixed(1)})` },
       svg("circle", { class: "halo", r: node.r + 12 }), svg("circle", { class: "dot", r: node.r }),
       svg("text", { y: node.r + 3, dy: "1em", "text-anchor": "middle" }, label.length > 26 ? `${label.slice(0, 25)}…` : label));
   });
@@ -57,7 +90,23 @@ function picture(nodes, edges, path) {
   }
   const tools = zoomable(drawing, box, relabel);
   requestAnimationFrame(() => relabel(box));
-  return el("div", { class: "graph-box" }, drawing, tools);
+  const preview = el("div", { class: "preview", hidden: true });
+  nodes.forEach((node, index) => {
+    const show = () => {
+      const { memory } = node;
+      preview.replaceChildren(el("p", { class: "place", text: `${memory.domain} / ${memory.facet}`, dir: "auto" }), el("b", { text: memory.key, dir: "auto" }), el("p", { class: "quoted", text: memory.excerpt, dir: "auto" }), el("p", { class: "note" }, el("span", { class: `state ${node.state}`, "aria-hidden": "true" }, GLYPHS[node.state]), ` ${node.state} · ${fate(memory, now)} · ${count(node.degree, "link")}`));
+      preview.hidden = false;
+    };
+    points[index].addEventListener("pointerenter", show);
+    points[index].addEventListener("focus", show);
+    for (const left of ["pointerleave", "blur"]) points[index].addEventListener(left, () => { preview.hidden = true; });
+  });
+  /** Draw only some of the memories and links; a link is drawn where both its memories are. */
+  function filter(keepsNode, keepsEdge) {
+    nodes.forEach((node, index) => points[index].classList.toggle("off", !keepsNode(node)));
+    edges.forEach((edge, index) => lines[index].classList.toggle("off", !(keepsEdge(edge) && keepsNode(edge.source) && keepsNode(edge.target))));
+  }
+  return { box: el("div", { class: "graph-box" }, drawing, preview, tools), filter };
 }
 
 function place(nodes, edges, [width, height]) {

@@ -1,10 +1,12 @@
 // One memory: its text, how it fades, what it is linked with, its versions, and which relays hold it.
 
 import { act, get, session } from "./api.js";
-import { GLYPHS } from "./decay.js";
+import { GLYPHS, fate } from "./decay.js";
 import { ago, announce, count, day, el, figure, heading, memoryLink, moment, percent, quoted, route, seconds, timeOf } from "./dom.js";
 import { life } from "./charts.js";
 import { difference } from "./diff.js";
+import { editing } from "./edit.js";
+import { marksButton, textOf } from "./markdown.js";
 import { draw } from "./app.js";
 
 export const HELD = {
@@ -50,14 +52,16 @@ export async function showMemory(path) {
   const head = el("div", { class: "memory-head" },
     el("p", { class: "crumbs" }, crumbs),
     heading(memory.key),
-    state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · relevance ${figure(memory.current_relevance)} · last written, linked or recalled `, timeOf(memory.last_accessed, ago(memory.last_accessed, now))) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
-  const text = quoted(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
+    state ? el("p", { class: "standing" }, el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`), ` · ${fate(shapeOf(memory), now)} · last written, linked or recalled `, timeOf(memory.last_accessed, ago(memory.last_accessed, now))) : el("p", { class: "standing" }, `Written ${ago(memory.created_at, now)}; flat memories do not fade.`));
+  const text = textOf(memory.value, "blockquote", memory.value.length > 900 ? "value long" : "value");
+  const marks = marksButton([memory.value], () => draw({ keepsFocus: true }));
+  const edits = session.edit ? editing(memory, text) : null;
   const against = isPersona ? opposed(memory) : null;
-  const actions = session.edit ? el("p", { class: "actions" },
+  const actions = session.edit ? el("p", { class: "actions" }, edits.buttons,
     told.can_undo ? button("Bring back the previous text", "undo", [path], "The previous text is back.") : null,
-    isPersona ? button("Recall: revive this memory", "recall", [path], "Recalled; it fades anew from now on.") : null) : null;
+    isPersona ? button("Recall: revive this memory", "recall", [path], "Recalled; it fades anew from now on.") : null, marks) : marks && el("p", { class: "actions" }, marks);
   return [head, el("div", { class: "memory" },
-    el("div", { class: "memory-main" }, text, against, actions, isPersona ? curve(memory, told) : null, versions(told)),
+    el("div", { class: "memory-main" }, text, edits?.place, against, actions, isPersona ? curve(memory, told) : null, versions(told)),
     el("aside", { class: "memory-side", "aria-label": "About this memory" }, isPersona ? facts(memory, now) : null, isPersona ? links(memory) : null, holders(told)))];
 }
 
@@ -73,8 +77,11 @@ function opposed(memory) {
     session.edit ? button("Both are right", "dismiss", [memory.path, name], "Dismissed.") : null)));
 }
 
+/** A memory as `decay.js` counts with it. */
+const shapeOf = (memory) => ({ relevance: memory.relevance, halflife: memory.halflife_days, accessed: seconds(memory.last_accessed), created: seconds(memory.created_at), connections: memory.connections.length, contradicts: memory.contradicts.length, isSuperseded: memory.superseded_by !== null });
+
 function curve(memory, told) {
-  const shape = { relevance: memory.relevance, halflife: memory.halflife_days, accessed: seconds(memory.last_accessed), created: seconds(memory.created_at), connections: memory.connections.length, contradicts: memory.contradicts.length, isSuperseded: memory.superseded_by !== null };
+  const shape = shapeOf(memory);
   const place = el("div", { class: "life", role: "img", "aria-label": `Relevance is ${figure(memory.current_relevance)} now. It halves every ${count(memory.halflife_days, "day")}${shape.isSuperseded ? ", four times as fast because it is superseded" : ""}.` });
   requestAnimationFrame(() => life(place, shape, told.now, told.versions.map((version) => seconds(version.created_at))));
   return el("section", {}, el("h2", {}, "How it fades"), place, el("p", { class: "note" }, "Solid until today; dashed if the memory is not written, linked or recalled again. Triangles mark the versions below. Until it was last written, linked or recalled, the line is what its first day alone would give."));

@@ -1,0 +1,139 @@
+"""What a person or a program edited through a door in this run, each edit with the way to take it back.
+
+An edit names the version that its maker saw, so that no text is lost that somebody else wrote meanwhile (`store.edits`).
+Texts that an edit removed are kept in memory until the run ends, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.shapes.views import DoneEdit
+from sense_memory.models import PINNED, PersonaMemory
+
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from sense_memory.models import Memory
+    from sense_memory.store import MemoryStore
+
+    _Undo = Callable[[], Awaitable[object]]
+
+MAX_EDITS: Final = 100  # that can be taken back; older ones are forgotten
+
+
+@dataclass(slots=True)
+class _Entry:
+    done: DoneEdit
+    undo: _Undo = field(repr=False)
+
+
+class EditSession:
+    """The edits of one run of a door.
+
+    Every call but `journal` raises EditConflict, as the calls of `store.edits`, and InvalidInput for what cannot be.
+
+    Args:
+        store: an open store.
+    """
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store, self._edits = store, store.edits
+        self._entries: deque[_Entry] = deque(maxlen=MAX_EDITS)
+        self._number = 0
+
+    @property
+    def done(self) -> list[DoneEdit]:
+        """What was done in this run, the newest first."""
+        return [entry.done for entry in reversed(self._entries)]
+
+    async def write(
+        self, path: str, value: str, seen: str | None, themes: Sequence[str] | None = None
+    ) -> DoneEdit:
+        """Write a text in place of the version that was seen, or a new memory where `seen` is None.
+
+        The source of a palace memory is then `user`: who edits here speaks for themselves.
+        """
+        source = "user" if "/" in path else None
+        ident = await self._edits.write(path, value, seen=seen, themes=themes, source=source)
+        there = await self._here(path)
+        name = there.path if isinstance(there, PersonaMemory) else path
+        found: dict[str, Any] = {
+            "superseded": tuple(getattr(ident, "superseded", ())),
+            "suspected": tuple(getattr(ident, "suspected", ())),
+        }
+        if seen is None:
+            return self._add("new", name, lambda: self._edits.forget(name, seen=ident), str(ident), **found)
+
+        async def undo() -> None:
+            if await self._edits.undo(name, seen=ident) is None:
+                raise InvalidInput(f"no earlier text of {name!r} is known any more; nothing was changed")
+
+        return self._add("write", name, undo, str(ident), **found)
+
+    async def forget(self, path: str, seen: str) -> DoneEdit:
+        """Forget the memory that was seen. Taking it back brings text, dates and links; older versions are gone."""
+        memory = await self._here(path)
+        await self._edits.forget(path, seen=seen)
+        return self._add("forget", path, lambda: self._edits.restore(memory))
+
+    async def move(self, path: str, to: str, seen: str) -> DoneEdit:
+        """Move the memory that was seen to a path where none is."""
+        ident = await self._edits.move(path, to, seen=seen)
+        return self._add("move", path, lambda: self._edits.move(to, path, seen=ident), ident, to=to)
+
+    async def pin(self, path: str, *, pinned: bool) -> DoneEdit:
+        """Pin a palace memory, or unpin it."""
+        palace = self._store.palace
+        memory = await self._here(path)
+        if not isinstance(memory, PersonaMemory) or (PINNED in memory.themes) is pinned:
+            state = "pinned already" if pinned else "not pinned"
+            raise InvalidInput(f"{path!r} is {state}, or cannot be; nothing was changed")
+        there, back = (palace.pin, palace.unpin) if pinned else (palace.unpin, palace.pin)
+        await there(path)
+        return self._add("pin" if pinned else "unpin", path, lambda: back(path))
+
+    async def journal(self, text: str) -> DoneEdit:
+        """Write a journal entry."""
+        ident = await self._store.journal(text)
+        return self._add("journal", f"journal/{ident}", lambda: self._store.journal.forget(ident), ident)
+
+    async def take_back(self, number: int) -> DoneEdit:
+        """Take an edit back, unless the memory has another text by now; what was done later stays.
+
+        Raises:
+            InvalidInput: there is no such edit in this run, or it was taken back.
+        """
+        entry = next((entry for entry in self._entries if entry.done.number == number), None)
+        if entry is None or entry.done.is_taken_back:
+            raise InvalidInput(
+                "this edit cannot be taken back, or was taken back already; nothing was changed"
+            )
+        await entry.undo()
+        entry.done = replace(entry.done, is_undoable=False, is_taken_back=True)
+        entry.undo = _nothing  # it may hold a text
+        return entry.done
+
+    async def _here(self, path: str) -> Memory | PersonaMemory:
+        """The memory at a path, which is not revived."""
+        is_flat = "/" not in path
+        found = await (self._store.recall(path) if is_flat else self._store.palace.recall(path, revive=False))
+        if found is None:
+            raise InvalidInput(f"there is no memory {path!r}; nothing was changed")
+        return found
+
+    def _add(
+        self, action: str, path: str, undo: _Undo, event_id: str = "", *, to: str = "", **found: Any
+    ) -> DoneEdit:
+        self._number += 1
+        done = DoneEdit(self._number, action, path, to, self._store.clock(), event_id, **found)
+        self._entries.append(_Entry(done, undo))
+        return done
+
+
+async def _nothing() -> None:
+    """Do nothing."""

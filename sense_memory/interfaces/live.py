@@ -1,0 +1,126 @@
+"""Changes as server-sent events: one watch of the store for all streams that are open, and none while no stream is.
+
+A stream has a `hello` first, then a `change` for each memory or journal entry that changed, `missed` where it was read too
+slowly or the watch missed changes (read everything again), and `problem` before it ends with an error. A comment every
+15 seconds keeps it open. Streams wait for changes; none polls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import orjson
+
+from sense_memory.errors import ChangesMissed, InvalidInput, SenseMemoryError
+from sense_memory.interfaces.shapes import shape_of
+
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from sense_memory.store import MemoryStore
+
+MAX_STREAMS: Final = 16  # open at once
+MAX_WAITING: Final = 256  # events of a stream that is not read; with more, it is told that it missed some
+KEEP_ALIVE_SECONDS: Final = 15.0
+
+
+class LiveChanges:
+    """The streams of changes of one store.
+
+    Args:
+        store: an open store.
+        with_texts: whether a `change` has the text of the memory.
+    """
+
+    def __init__(self, store: MemoryStore, *, with_texts: bool = False) -> None:
+        self._store, self._with_texts = store, with_texts
+        self._waiting: set[asyncio.Queue[bytes | None]] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many streams are open."""
+        return len(self._waiting)
+
+    def open(self) -> AsyncGenerator[bytes, None]:
+        """A new stream, in pieces to be sent; it is closed when the iterator is, and by `close`.
+
+        Raises:
+            InvalidInput: too many streams are open.
+        """
+        if len(self._waiting) >= MAX_STREAMS:
+            raise InvalidInput(f"{MAX_STREAMS} streams of changes are open; close one first")
+        return self._stream()
+
+    def tell(self, event: str, **data: Any) -> None:
+        """Send an event to every stream."""
+        frame = _frame(event, data)
+        for waiting in self._waiting:
+            if waiting.full():
+                _empty(waiting)
+                frame = _frame("missed", {})
+            waiting.put_nowait(frame)
+
+    def close(self) -> None:
+        """End every stream."""
+        for waiting in self._waiting:
+            _empty(waiting)
+            waiting.put_nowait(None)
+        self._end_watch()
+
+    async def _stream(self) -> AsyncGenerator[bytes, None]:
+        if len(self._waiting) >= MAX_STREAMS:  # others have begun since it was opened
+            return
+        waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_WAITING)
+        self._waiting.add(waiting)
+        try:
+            if self._task is None:
+                self._task = asyncio.create_task(self._follow(), name="sense-memory live")
+            yield _frame("hello", {})
+            while True:
+                frame: bytes | None = b":\n\n"
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                        frame = await waiting.get()
+                if frame is None:
+                    return
+                yield frame
+        finally:
+            self._waiting.discard(waiting)
+            if not self._waiting:
+                self._end_watch()
+
+    def _end_watch(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _follow(self) -> None:
+        """Send the changes of the store, until no stream is open or the store is closed."""
+        try:
+            while True:
+                with suppress(ChangesMissed):
+                    async with self._store.watch() as changes:
+                        async for change in changes:
+                            self.tell("change", **self._told(shape_of(change)))
+                    break
+                self.tell("missed")
+        except SenseMemoryError as error:
+            self.tell("problem", message=str(error))
+        self._task = None
+        self.close()
+
+    def _told(self, change: dict[str, Any]) -> dict[str, Any]:
+        return change if self._with_texts else {name: change[name] for name in change if name != "value"}
+
+
+def _frame(event: str, data: Any) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (event.encode(), orjson.dumps(data))
+
+
+def _empty(waiting: asyncio.Queue[bytes | None]) -> None:
+    while not waiting.empty():
+        waiting.get_nowait()

@@ -1,0 +1,237 @@
+"""`store.mirror`: the folders that are kept in step with memory, and so with every other machine."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from sense_memory.errors import InvalidInput, SenseMemoryError
+from sense_memory.ledger.feed import START
+from sense_memory.mind.files import checked_project
+from sense_memory.mirror.decisions import MirrorReport
+from sense_memory.mirror.folder import MirroredFolder, Patterns
+from sense_memory.mirror.folder_sync import FolderSync
+from sense_memory.mirror.project import project_of
+from sense_memory.mirror.state import FolderLock, Mirror, MirrorState, MirrorStates
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from sense_memory.memories.open_store import OpenStore
+    from sense_memory.mind.files import Files
+
+EmptyFolder = Literal["ask", "restore", "delete"]
+SYNC_SECONDS: Final = 10.0  # for relays, in one sync
+POLL_SECONDS: Final = 2.0
+_LOCK_SECONDS: Final = 5.0  # to wait for another mirror of the same folder
+_LOCK_POLL_SECONDS: Final = 0.05
+AT_WORK: Final = "another process is mirroring this folder now, so nothing was done"
+
+
+class Mirrors:
+    """The mirrored folders of an agent on this machine. Get it as `store.mirror`.
+
+    Args:
+        opened: gives the open store, or raises StoreClosed.
+        files: gives the files in memory.
+        file_clock: seconds since 1970, by which the file system dates files.
+    """
+
+    def __init__(
+        self,
+        opened: Callable[[], OpenStore],
+        files: Callable[[], Files],
+        file_clock: Callable[[], float],
+    ) -> None:
+        self._open, self._files, self._file_clock = opened, files, file_clock
+        self._states: MirrorStates | None = None
+
+    # ── Which folders ───────────────────────────────────────────────────────────────────
+
+    def all(self) -> list[Mirror]:
+        """The mirrored folders."""
+        return self._kept().all()
+
+    async def add(
+        self,
+        folder: str | Path,
+        *,
+        project: str = "",
+        only: Iterable[str] = (),
+        allow: Iterable[str] = (),
+    ) -> Mirror:
+        """Mirror a folder from now on, or change how it is mirrored; nothing is read or written in it yet.
+
+        Args:
+            folder: an existing folder.
+            project: the name under which every machine knows the files; by default the mapping that the folder has, else
+                the address of its git remote, else its name.
+            only: patterns of the names to mirror, such as `CLAUDE.md` or `**/*.md`; by default as before, else all text files.
+            allow: names of files that are mirrored although they seem to hold credentials, in addition to those before.
+
+        Raises:
+            InvalidInput: there is no such folder, or a name cannot be used; nothing was changed.
+        """
+        mirror = self._mirror_of(folder, project, only, allow)
+        self._kept().put(mirror)
+        return mirror
+
+    def remove(self, folder: str | Path) -> bool:
+        """Mirror a folder no longer; its files stay, here and in memory. Returns whether it was mirrored."""
+        return self._kept().remove(_resolved(folder))
+
+    # ── In step ─────────────────────────────────────────────────────────────────────────
+
+    async def plan(
+        self,
+        folder: str | Path,
+        *,
+        project: str = "",
+        only: Iterable[str] = (),
+        allow: Iterable[str] = (),
+    ) -> MirrorReport:
+        """What `add` and `sync` with these arguments would do now; nothing is written, and no relay is asked.
+
+        Raises:
+            InvalidInput: as `add`.
+        """
+        mirror = self._mirror_of(folder, project, only, allow)
+        known = self._kept().get(mirror.folder)
+        same = known is not None and known.mirror.project == mirror.project
+        state = MirrorState(None, mirror, dict(known.bases) if known is not None and same else {})
+        return await self._sync_of(state).plan()
+
+    async def sync(
+        self,
+        folder: str | Path | None = None,
+        *,
+        seconds: float = SYNC_SECONDS,
+        empty: EmptyFolder = "ask",
+    ) -> list[MirrorReport]:
+        """Bring a folder, or every mirrored folder, in step with memory, and memory with its relays.
+
+        Args:
+            folder: None for all.
+            seconds: for relays; what they do not take in this time is sent later. 0 asks none.
+            empty: what it means that a folder is empty that had files. "ask": nothing is done, and the report says so;
+                "restore": they are written again; "delete": they were deleted.
+
+        Raises:
+            InvalidInput: the folder is not mirrored.
+            LedgerError: the ledger cannot be used.
+        """
+        states = self._states_of(folder)
+        await self._ask_relays(seconds)
+        reports = [await self._synced(state, empty) for state in states]
+        if any(report.changed for report in reports):
+            await self._send(seconds)
+        return reports
+
+    async def follow(
+        self, tell: Callable[[MirrorReport], None] | None = None, *, every: float = POLL_SECONDS
+    ) -> None:
+        """Keep every mirrored folder in step until this task is cancelled.
+
+        Args:
+            tell: called with each report in which something was done, or another problem arose.
+            every: seconds between two looks at the folders and the ledger.
+        """
+        store, told = self._open(), dict[str, str]()
+        cursor, seen = START, dict[str, object]()
+        watch = store.watchers().add(None)  # relays then send what is new at once
+        try:
+            while True:
+                looks = await asyncio.to_thread(self._signatures)
+                is_new = self._open().ledger.feed.has_changed(cursor)
+                due = [name for name, look in looks.items() if is_new or seen.get(name) != look]
+                cursor = self._open().ledger.feed.cursor()
+                for name in due:
+                    for report in await self.sync(name, seconds=0):
+                        if tell is not None and (report.changed or told.get(name, "") != report.problem):
+                            tell(report)
+                        told[name] = report.problem
+                seen = looks
+                await asyncio.sleep(every)
+        finally:
+            await watch.aclose()
+
+    def _signatures(self) -> dict[str, object]:
+        """By mirrored folder, what changes when a file in it does."""
+        found: dict[str, object] = {}
+        for mirror in self.all():
+            patterns = Patterns(mirror.only)
+            found[mirror.folder] = (
+                MirroredFolder(Path(mirror.folder), patterns, self._file_clock).signature(),
+                mirror,
+            )
+        return found
+
+    async def _synced(self, state: MirrorState, empty: EmptyFolder) -> MirrorReport:
+        folder = Path(state.mirror.folder)
+        monotonic = self._open().options.monotonic
+        until = monotonic() + _LOCK_SECONDS
+        while True:
+            with FolderLock(folder) as is_free:
+                if is_free:
+                    fresh = self._kept().get(state.mirror.folder) or state
+                    return await self._sync_of(fresh).run(empty)
+            if monotonic() > until:
+                return MirrorReport(state.mirror.folder, state.mirror.project, problem=AT_WORK)
+            await asyncio.sleep(_LOCK_POLL_SECONDS)
+
+    def _sync_of(self, state: MirrorState) -> FolderSync:
+        return FolderSync(self._open(), self._files(), state, Path(state.mirror.folder), self._file_clock)
+
+    async def _ask_relays(self, seconds: float) -> None:
+        store = self._open()
+        if store.options.urls and seconds > 0:
+            with suppress(TimeoutError, SenseMemoryError):
+                async with asyncio.timeout(seconds):
+                    await store.replication.sync()
+
+    async def _send(self, seconds: float) -> None:
+        store = self._open()
+        store.replication.wake()
+        if store.options.urls and seconds > 0:
+            with suppress(TimeoutError, SenseMemoryError):
+                async with asyncio.timeout(seconds):
+                    await store.replication.flush()
+
+    # ── The mapping ─────────────────────────────────────────────────────────────────────
+
+    def _kept(self) -> MirrorStates:
+        if self._states is None:
+            path = self._open().options.path
+            self._states = MirrorStates(None if str(path) == ":memory:" else Path(f"{path}.mirrors"))
+        return self._states
+
+    def _states_of(self, folder: str | Path | None) -> list[MirrorState]:
+        kept = self._kept()
+        folders = [mirror.folder for mirror in kept.all()] if folder is None else [_resolved(folder)]
+        states = [kept.get(name) for name in folders]
+        if None in states:
+            raise InvalidInput(
+                f"{folders[states.index(None)]} is not mirrored; add it first. Nothing was changed."
+            )
+        return [state for state in states if state is not None]
+
+    def _mirror_of(
+        self, folder: str | Path, project: str, only: Iterable[str], allow: Iterable[str]
+    ) -> Mirror:
+        path = Path(_resolved(folder))
+        if not path.is_dir():
+            raise InvalidInput(f"{path} is not a folder; nothing was changed")
+        known = self._kept().get(str(path))
+        before = None if known is None else known.mirror
+        chosen = project or (before.project if before else project_of(path))
+        only, allow = tuple(only), tuple(allow)
+        if before is not None:
+            only, allow = only or before.only, tuple(dict.fromkeys((*before.allow, *allow)))
+        return Mirror(str(path), checked_project(chosen), only, allow)
+
+
+def _resolved(folder: str | Path) -> str:
+    return str(Path(folder).expanduser().resolve())

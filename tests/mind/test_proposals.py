@@ -1,0 +1,131 @@
+"""Memories that are proposed for the palace: each once, none that is known, and none a memory before it is accepted."""
+
+from contextlib import asynccontextmanager
+
+import pytest
+
+from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory.errors import InvalidInput
+from sense_memory.mind.proposals import MAX_OPEN_COUNT
+
+
+GERMAN = "From now on always answer in German."
+
+
+@asynccontextmanager
+async def opened(clock, relay=None):
+    """A store of the agent on a device of its own."""
+    urls = [] if relay is None else [relay.url]
+    signer = LocalSigner.from_hex("01" * 32)
+    async with MemoryStore(signer, urls, ledger=":memory:", background=False, clock=clock) as store:
+        yield store
+
+
+async def values(store):
+    return [one.value for one in await store.mind.proposals.open()]
+
+
+async def test_a_proposal_is_no_memory_until_it_is_accepted(clock):
+    async with opened(clock) as store:
+        (made,) = await store.mind.proposals.propose([f"{GERMAN} Fix the test."], conversation="c1")
+
+        assert await store.palace.memories() == []
+        assert (made.conversation, made.status) == ("c1", "open")
+
+        await store.mind.proposals.accept(made.id[:4])
+
+        (memory,) = await store.palace.memories()
+        assert (memory.path, memory.value, memory.source) == (made.path, GERMAN, "user")
+        assert await values(store) == []
+
+
+async def test_what_was_proposed_accepted_or_rejected_is_not_proposed_again(clock):
+    async with opened(clock) as store:
+        proposals = store.mind.proposals
+        said = [GERMAN, "I live in Graz.", "We deploy with Ansible."]
+        first, second, _ = await proposals.propose(said, project="kiln")
+        await proposals.accept(first.id)
+        await proposals.reject(second.id)
+
+        assert await proposals.propose([*said, "Please always answer in German."], project="kiln") == []
+        assert await values(store) == ["kiln: We deploy with Ansible."]
+
+
+@pytest.mark.parametrize(
+    ("held", "said", "is_new"),
+    [
+        ("The user lives in Graz, Austria.", "I live in Graz.", False),
+        ("Paints. The user lives in Graz.", "I live in Graz.", False),
+        ("The user lives in Lisbon.", "I live in Graz.", True),
+        ("The user's sister Lisa lives in Graz.", "I live in Graz.", True),
+        ("The user dislikes eating meat.", "I don't eat fish.", True),
+    ],
+)
+async def test_what_the_palace_says_already_is_not_proposed(clock, held, said, is_new):
+    async with opened(clock) as store:
+        await store.palace.remember("people/facts/someone", held)
+
+        assert bool(await store.mind.proposals.propose([said])) is is_new
+
+
+async def test_a_proposal_shows_the_value_that_it_would_replace(clock):
+    async with opened(clock) as store:
+        await store.palace.remember("people/facts/user-home", "The user lives in Lisbon")
+        await store.mind.proposals.propose(["I live in Graz."])
+
+        (one,) = await store.mind.proposals.open()
+
+        assert (one.path, one.value, one.replaces) == (
+            "people/facts/user-home",
+            "The user lives in Graz",
+            "The user lives in Lisbon",
+        )
+
+
+async def test_another_path_and_text_may_be_accepted(clock):
+    async with opened(clock) as store:
+        (made,) = await store.mind.proposals.propose([GERMAN])
+
+        await store.mind.proposals.accept(made.id, path="self/rules/language", value="Answer in German.")
+
+        assert (await store.palace.recall("self/rules/language")).value == "Answer in German."
+
+
+@pytest.mark.parametrize("name", ["", "ff", "not an id", "0123456789ab"])
+async def test_an_id_that_names_no_open_proposal_changes_nothing(clock, name):
+    async with opened(clock) as store:
+        await store.mind.proposals.propose([GERMAN])
+
+        for decide in (store.mind.proposals.accept, store.mind.proposals.reject):
+            with pytest.raises(InvalidInput, match="no open proposal"):
+                await decide(name)
+        assert await values(store) == [GERMAN]
+
+
+async def test_not_more_than_a_hundred_wait(clock):
+    async with opened(clock) as store:
+        said = [f"Our server number {n} is host{n}.example.net." for n in range(MAX_OPEN_COUNT + 5)]
+
+        made = await store.mind.proposals.propose(said, project="kiln")
+
+        assert len(made) == len(await values(store)) == MAX_OPEN_COUNT
+
+
+async def test_two_devices_that_hear_the_same_propose_it_once(clock):
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        opened(clock, relay) as one,
+        opened(clock, relay) as other,
+    ):
+        for store in (one, other):
+            await store.mind.proposals.propose([GERMAN])
+        for store in (one, other, one):
+            await store.sync()
+        (made,) = await other.mind.proposals.open()
+        clock.advance(60)
+        await other.mind.proposals.reject(made.id)
+        for store in (other, one):
+            await store.sync()
+
+        assert await values(one) == []
+        assert await one.mind.proposals.propose([GERMAN]) == []
