@@ -363,7 +363,7 @@ def _check_writable(block: Block) -> None:
 
 def _check(block: Block) -> None:
     if not isinstance(block.value, str) or not isinstance(block.description, str):
-        raise InvalidInput(f"the value and the description of a block must be text")
+        raise InvalidInput("the value and the description of a block must be text")
     if type(block.limit) is not int or not 0 < block.limit <= MAX_BLOCK_CHARS:
         raise InvalidInput(f"the limit of a block must be 1 to {MAX_BLOCK_CHARS:,} characters")
     if len(block.value) > block.limit:
@@ -378,14 +378,14 @@ def _xml(text: str) -> str:
 
 def _check_texts(*texts: object) -> None:
     if not all(isinstance(text, str) for text in texts):
-        raise InvalidInput(f"the arguments of a block's tools must be text")
+        raise InvalidInput("the arguments of a block's tools must be text")
 
 
 def _checked_label(label: str) -> str:
     if not isinstance(label, str) or not _label(label):
         raise InvalidInput(
             "the label of a block must be 1 to 100 letters, digits, '_' or '-', and begin with a letter or '_'"
-            f""
+            ""
         )
     return label
 
