@@ -86,7 +86,7 @@ def _parse(text: str, path: Path, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:
-        problem = f"correct it at {toml_place(error)}, where it is not TOML"
+        problem = f"not TOML at {toml_place(error)}; correct it there"
         raise InvalidSetting(str(path), name, problem) from None
 
 

@@ -115,7 +115,7 @@ def install(
     """
     from sense_memory.interfaces.harness import installation
 
-    invocation, machine = of(context), _machine()
+    invocation, machine = of(context), this_machine()
     if show_list or harness is None:
         _show_list(invocation, machine)
         return
@@ -159,7 +159,7 @@ def uninstall(
     """Remove from an agent harness what `install` added, and nothing else. Memories and keys stay."""
     from sense_memory.interfaces.harness import installation
 
-    invocation, machine = of(context), _machine()
+    invocation, machine = of(context), this_machine()
     spec, folder = _spec(context, harness), _folder(context, project)
     settings = invocation.settings()
     backups = settings.home / BACKUPS
@@ -172,7 +172,8 @@ def uninstall(
 # ── What is installed, and how ──────────────────────────────────────────────────────────
 
 
-def _machine() -> Machine:
+def this_machine() -> Machine:
+    """The machine as the formats of harnesses see it: home folder, environment, platform."""
     from sense_memory.interfaces.harness.specs import Machine
 
     return Machine(Path.home(), os.environ, sys.platform)

@@ -360,7 +360,7 @@ def _decoded(raw: bytes, where: str) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        problem = f"{where} is not UTF-8 text (byte {error.start:,})"
+        problem = f"{where} is not UTF-8 text (byte {error.start:,}); nothing was written"
     raise InvalidInput(problem)
 
 
@@ -390,7 +390,7 @@ def _object_of_line(place: str, line: str) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError:
-        raise InvalidInput(f"{place} is not JSON") from None
+        raise InvalidInput(f"{place} is not JSON; nothing was written") from None
 
 
 def _checked(place: str, found: Any) -> FileMemory:
@@ -413,12 +413,12 @@ def _checked(place: str, found: Any) -> FileMemory:
     except InvalidInput as error:
         raise InvalidInput(f"{place}: {_nothing_written(error)}") from None
     shown = one_line(str(name), _MAX_PATH_CHARS)
-    raise InvalidInput(f"{place}: the path {shown!r} and the key {key!r} differ")
+    raise InvalidInput(f"{place}: the path {shown!r} and the key {key!r} differ; nothing was written")
 
 
 def _nothing_written(error: InvalidInput) -> str:
     """The sentence of an error, which says once that nothing was written."""
-    return str(error) if "nothing was written" in str(error) else f"{error}"
+    return str(error) if "nothing was written" in str(error) else f"{error}; nothing was written"
 
 
 def _flat(key: Any, found: dict[str, Any]) -> FileMemory:

@@ -72,7 +72,8 @@ def init(
     """Make an agent's key, or import one. An existing key is never overwritten.
 
     The key owns the memory: whoever has the key can read and write everything, and without the key nobody can. With
-    --show-nsec, an existing key is shown again. An encrypted key (ncryptsec, as `backup` writes it) is opened with its
+    --show-nsec, an existing key is shown again. A terminal is then asked what to connect: harnesses that are on this
+    machine, relays, an embedder; each can be declined. An encrypted key (ncryptsec, as `backup` writes it) is opened with its
     password and stored in a plain key file that only you can read.
     """
     if password_stdin and not import_key:
@@ -102,6 +103,10 @@ def init(
     else:
         _explain(settings, npub(public_key), place, done, shown)
     _warn_if_unused(settings, public_key, place)
+    if done != "shown":
+        from sense_memory.interfaces.cli.first_questions import ask_all
+
+        ask_all(context, settings)
 
 
 def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: bool) -> tuple[Secret, str, str]:

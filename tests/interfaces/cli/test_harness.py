@@ -191,7 +191,7 @@ def test_what_a_session_proposed_is_listed_and_decided_about(agent, tmp_path):
     assert "name the same" in agent("palace", "review", "--accept", "aa", "--reject", "aa", code=2).stderr
     assert "kiln: We use pnpm." in agent("palace", "review", "--reject", "all").stdout
     assert json.loads(agent("palace", "review", "--json").stdout) == []
-    assert agent("recall", german["path"]).stdout == "Always answer in German."
+    assert agent("recall", german["path"]).stdout == "Always answer in German.\n"
 
 
 def test_a_program_that_is_gone_stops_no_harness(tmp_path):
