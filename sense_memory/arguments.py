@@ -21,7 +21,7 @@ _FunctionT = TypeVar("_FunctionT", bound="Callable[..., Any]")
 
 ReviveRule = Literal["use", "recall"]  # what revives a memory; the first is the default
 ContradictionMode = Literal["act", "suggest", "off"]  # the first is the default
-SearchedPart = Literal["palace", "journal", "flat"]
+SearchedPart = Literal["palace", "journal", "flat", "file"]
 StateName = Literal["active", "fading", "forgotten", "dissolved"]
 PlanName = Literal["free", "keep", "self_hosted"]
 REVIVALS: Final = get_args(ReviveRule)

@@ -301,7 +301,7 @@ class SyncMemoryStore:
         include_forgotten: bool | None = None,
         relevance_floor: float = 0.9,
     ) -> Hits[Hit]:
-        """Find what a question or some words mean among palace memories, flat memories and journal entries.
+        """Find what a question or some words mean among palace memories, flat memories, journal entries and files.
 
         All share one ranking. A time in the query ("last week", "im März") counts for memories of that time; days are
         those of this machine's time zone. Journal entries also match on the entries just before and after them. Fading
@@ -313,7 +313,7 @@ class SyncMemoryStore:
             query: any text; `"in quotes"` finds only memories with these words, where there are any; `photo*` matches
                 the beginning of a word.
             limit: the largest number of hits, 1 to 1,000.
-            within: where to search: any of palace, journal and flat.
+            within: where to search: any of palace, journal, flat and file.
             since: only memories first written at this time or later, seconds since 1970.
             source: only palace memories with this source: user, agent, import, `tool:<name>`, or `tool` for any
                 tool.
@@ -1322,6 +1322,7 @@ class SyncFiles:
 
         Raises:
             InvalidAddress: not the name of a file.
+            ClockSkewError: this clock is far behind the newest version; nothing was written.
         """
     def heads(self, project: str) -> dict[str, MirroredFile]:
         """The version that counts of each file of a project, by name; deleted files too."""

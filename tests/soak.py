@@ -20,6 +20,7 @@ from pathlib import Path
 
 from tests import test_convergence, test_device_game
 from tests.memories.persona import test_any_order, test_links
+from tests.mirror import test_mirror_game
 
 
 MOVES = 1_000  # of a game
@@ -49,7 +50,15 @@ def marks(seed):
     asyncio.run(test_links.game(test_links.dealt(seed, MOVES // 20)))
 
 
-GAMES = {"memories": memories, "palace": palace, "knowledge": knowledge, "marks": marks}
+def mirrors(seed):
+    """Two folders that are mirrored, whose machines are killed, offline, and have wrong clocks."""
+    with folder() as place:
+        played = test_mirror_game.MirrorGame(seed, MOVES // 20, place)
+        objections = asyncio.run(played.play())
+        assert not objections, "\n".join((*played.log, *objections))
+
+
+GAMES = {"memories": memories, "palace": palace, "knowledge": knowledge, "marks": marks, "mirrors": mirrors}
 
 
 @contextmanager

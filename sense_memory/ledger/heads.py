@@ -196,11 +196,12 @@ class Heads:
 
     # ── Of a whole kind ─────────────────────────────────────────────────────────────────
 
-    def live_flat_and_journal(self) -> list[Head]:
-        """The live heads of flat memories and journal entries, and all live heads at hashed addresses."""
+    def live_records(self) -> list[Head]:
+        """The live heads of flat memories, journal entries and mirrored files, and all live heads at hashed addresses."""
         rows = self._db.rows(f"{_LIVE_HEADS}{_BENEATH}", "#", "$")
         rows += self._db.rows(f"{_LIVE_HEADS}{_BENEATH}", *beneath(address.JOURNAL_PREFIX))
         rows += self._db.rows(f"{_LIVE_HEADS}{_UNDER}", *_under(address.PREFIX))
+        rows += self._db.rows(f"{_LIVE_HEADS}{_UNDER}", *_under(f"{address.PREFIX}{address.FILE}"))
         return [Head(*row) for row in rows]
 
     def flat_count(self) -> int:

@@ -102,7 +102,7 @@ class MemorySearch:
         self._records = RecordItems(ledger, reader)
         self._keeper = IndexKeeper(
             "everything",
-            made_of("the index of everything", FORMAT, LANGUAGE, self._options),
+            made_of("the index of everything, files too", FORMAT, LANGUAGE, self._options),
             ledger,
             reader,
             (PalaceItems(palace, ledger), self._records),
@@ -399,7 +399,7 @@ class MemorySearch:
         (event,) = opened
         record = event.record
         written_at = record.written_at(event)
-        fields = {"value": text_of(record)} | ({"key": path} if kind == Kind.FLAT else {})
+        fields = {"value": text_of(record)} | ({"key": path} if kind in {Kind.FLAT, Kind.FILE} else {})
         return Hit(
             kind=Kind(kind),
             path=path,

@@ -47,7 +47,7 @@ def text_of(record: Record) -> str:
 
 
 def item_of_record(record: Record, event_id: str, created_at: float) -> SearchItem | None:
-    """A flat memory or journal entry as the index takes it; None for anything else."""
+    """A flat memory, journal entry or mirrored file as the index takes it; None for anything else."""
     ageing = Ageing(created_at, _RATE) if record.type.traits.fades else Ageing()
     if record.type is RecordType.JOURNAL:
         name = f"{Kind.JOURNAL}/{event_id}"
@@ -56,6 +56,10 @@ def item_of_record(record: Record, event_id: str, created_at: float) -> SearchIt
         key = record.fields["key"]
         name = f"{Kind.FLAT}/{key}"
         return SearchItem(name, text_of(record), key=key, kind=Kind.FLAT, ageing=ageing, written=created_at)
+    if record.type is RecordType.FILE and not record.fields.get("gone"):
+        key = f"{record.fields['project']}:{record.fields['name']}"
+        name = f"{Kind.FILE}/{key}"
+        return SearchItem(name, text_of(record), key=key, kind=Kind.FILE, ageing=ageing, written=created_at)
     return None
 
 
@@ -186,8 +190,12 @@ class RecordItems:
     def origin(self, name: str) -> VectorSource | None:
         """The path, slot and stamp of the memory or entry with this name in the index; None where it is gone."""
         slot = self._slots.get(name)
-        path = name.removeprefix(_FLAT)  # the path of a journal entry is its whole name
-        return None if slot is None else VectorSource(path, slot, self._rows[slot].stamp)
+        if slot is None:
+            return None
+        is_file = name.startswith(f"{Kind.FILE}/")
+        # The path of a journal entry is its whole name; that of a file is a hash, which its slot has.
+        path = slot.removeprefix(address.PREFIX) if is_file else name.removeprefix(_FLAT)
+        return VectorSource(path, slot, self._rows[slot].stamp)
 
     async def read(self, names: Iterable[str]) -> list[OpenedRecord]:
         """The memories and entries with these names, opened; names that are gone are left out."""
@@ -217,7 +225,7 @@ class RecordItems:
         changes = feed.since(self._cursor)
         slots = {slot for slot in changes.slots if _may_hold_one(slot)}
         if changes.is_everything:
-            slots, heads = set(self._rows), self._ledger.heads.live_flat_and_journal()
+            slots, heads = set(self._rows), self._ledger.heads.live_records()
         else:
             heads = self._ledger.heads.live_heads_at(slots)
         gone = self._drop((self._rows.keys() & slots) - {head.slot for head in heads})
@@ -272,4 +280,5 @@ def _may_hold_one(slot: str) -> bool:
     """Whether a flat memory or a journal entry may lie at a slot."""
     if slot.startswith(("#", address.JOURNAL_PREFIX)):
         return True
-    return "/" not in slot.removeprefix(address.PREFIX)
+    path = slot.removeprefix(address.PREFIX)
+    return "/" not in path or path.startswith(address.FILE)

@@ -31,6 +31,7 @@ class Kind(StrEnum):
     PALACE = "palace"  # a palace memory
     JOURNAL = "journal"  # a journal entry
     FLAT = "flat"  # a v1 memory
+    FILE = "file"  # a mirrored file
 
 
 class Evidence(BaseModel):
@@ -90,8 +91,9 @@ class Hit(BaseModel):
     """A memory that was found.
 
     Attributes:
-        kind: palace, journal or flat.
-        path: `domain/facet/key` in the palace, the key of a flat memory, the event's id of a journal entry.
+        kind: palace, journal, flat or file.
+        path: `domain/facet/key` in the palace, the key of a flat memory, the event's id of a journal entry, and
+            `project:name` of a mirrored file.
         key: the last part of the path.
         domain, facet, themes, state: of a palace memory, its state at the time of the search; else None, or empty.
         value: the text.

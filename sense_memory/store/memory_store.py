@@ -463,7 +463,7 @@ class MemoryStore(PersonaNames):
         query: str,
         limit: int = 10,
         *,
-        within: Iterable[SearchedPart] = ("palace", "journal", "flat"),
+        within: Iterable[SearchedPart] = ("palace", "journal", "flat", "file"),
         since: float | None = None,
         source: str | None = None,
         domain: str | None = None,
@@ -473,7 +473,7 @@ class MemoryStore(PersonaNames):
         include_forgotten: bool | None = None,
         relevance_floor: float = 0.9,
     ) -> Hits[Hit]:
-        """Find what a question or some words mean among palace memories, flat memories and journal entries.
+        """Find what a question or some words mean among palace memories, flat memories, journal entries and files.
 
         All share one ranking. A time in the query ("last week", "im März") counts for memories of that time; days are
         those of this machine's time zone. Journal entries also match on the entries just before and after them. Fading
@@ -485,7 +485,7 @@ class MemoryStore(PersonaNames):
             query: any text; `"in quotes"` finds only memories with these words, where there are any; `photo*` matches
                 the beginning of a word.
             limit: the largest number of hits, 1 to 1,000.
-            within: where to search: any of palace, journal and flat.
+            within: where to search: any of palace, journal, flat and file.
             since: only memories first written at this time or later, seconds since 1970.
             source: only palace memories with this source: user, agent, import, `tool:<name>`, or `tool` for any
                 tool.

@@ -217,7 +217,7 @@ def test_embeddings_at_readable_and_at_hashed_addresses(world):
 
 
 def test_flat_memories_and_journal_entries_of_both_kinds(world):
-    assert names(world.heads.live_flat_and_journal()) == FLAT_LIVE | {world.entry_slot, OLD_ENTRY}
+    assert names(world.heads.live_records()) == FLAT_LIVE | {world.entry_slot, OLD_ENTRY}
 
 
 def test_counts_of_live_heads(world):
@@ -225,12 +225,12 @@ def test_counts_of_live_heads(world):
     assert world.heads.live_counts(SECTIONS) == (
         len(LIVE) + 1,
         2,
-        {"logs": 1, "mind": 1},
+        {"logs": 1, "mind": 1, "files": 0},
     )  # entries: kind 4, and that of 0.3.1
 
 
 def test_an_empty_ledger_counts_nothing(ledger):
-    assert ledger.heads.live_counts(SECTIONS) == (0, 0, {"logs": 0, "mind": 0})
+    assert ledger.heads.live_counts(SECTIONS) == (0, 0, {"logs": 0, "mind": 0, "files": 0})
     assert ledger.heads.flat_count() == 0
 
 

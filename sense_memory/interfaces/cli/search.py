@@ -171,7 +171,7 @@ async def search(
         typer.Option(
             "--in",
             metavar="KINDS",
-            help="Where to look: palace, journal, flat and mind, separated by commas.",
+            help="Where to look: palace, journal, flat, file and mind, separated by commas.",
         ),
     ] = KINDS,
     since: SinceOption = None,

@@ -177,7 +177,7 @@ class PalaceCalls:
         *,
         limit: _Limit = 10,
         within: Annotated[
-            list[Literal["palace", "journal", "flat"]] | None, Field(description="only there")
+            list[Literal["palace", "journal", "flat", "file"]] | None, Field(description="only there")
         ] = None,
         domain: _Domain = None,
         state: Annotated[
