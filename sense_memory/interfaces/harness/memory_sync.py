@@ -43,4 +43,8 @@ async def sync_memory(
     if not store.mirror.all():
         return []
     reports = await store.mirror.sync(seconds=seconds)
+    if place is not None and place.project and not place.folder.exists():
+        # Claude Code clears away empty folders as it begins, maybe just now.
+        place.folder.mkdir(parents=True, exist_ok=True)
+        reports = await store.mirror.sync(seconds=0)
     return [f"{report.folder}: {report.problem}" for report in reports if report.problem]

@@ -100,7 +100,7 @@ async def serve(
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     on_end(loop, partial(_end, stop, store))
-    opening = asyncio.create_task(store.open_early(mirrors=not options.read_only))
+    opening = asyncio.create_task(store.open_early())
     try:
         if listener is not None and token is not None:
             where = "" if place.startswith("SENSE") else f" in {place}"
@@ -161,18 +161,12 @@ class LazyStore:
         self._hurrying: asyncio.Task[None] | None = None
         self._mirroring: asyncio.Task[None] | None = None
 
-    async def open_early(self, *, mirrors: bool = False) -> None:
-        """Open the store if there is a key; a problem is reported when a tool is used.
-
-        Args:
-            mirrors: whether to keep the mirrored folders in step from then on, until this task is cancelled.
-        """
+    async def open_early(self) -> None:
+        """Open the store if there is a key; a problem is reported when a tool is used."""
         with suppress(SenseMemoryError):
             async with self._turn:
                 if self._store is None:
                     await self._open(create_key=False)
-            if mirrors and self._store is not None and self._store.mirror.all():
-                await self._store.mirror.follow()
 
     async def open(self) -> MemoryStore:
         """The open store.
