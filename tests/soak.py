@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tests import test_convergence, test_device_game
 from tests.memories.persona import test_any_order, test_links
+from tests.mirror import test_mirror_game
 
 
 MOVES = 1_000  # of a game
@@ -61,12 +62,21 @@ def killed_writers(seed):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def mirrors(seed):
+    """Two folders that are mirrored, whose machines are killed, offline, and have wrong clocks."""
+    with folder() as place:
+        played = test_mirror_game.MirrorGame(seed, MOVES // 20, place)
+        objections = asyncio.run(played.play())
+        assert not objections, "\n".join((*played.log, *objections))
+
+
 GAMES = {
     "memories": memories,
     "palace": palace,
     "knowledge": knowledge,
     "marks": marks,
     "killed_writers": killed_writers,
+    "mirrors": mirrors,
 }
 
 

@@ -207,10 +207,11 @@ class MirroredFolder:
                 scan.left[path.encode("utf-8", "replace").decode()] = "its name is not valid Unicode"
             elif entry.is_dir(follow_symlinks=False):
                 self._scan_inner(path, name, scan, known, depth)
+            elif entry.is_symlink() and entry.is_dir():
+                if self._patterns.reach(name) and is_plain_name(name):
+                    scan.left[f"{name}/"] = self._link(path)
             elif self._patterns.holds(name):
                 self._add(entry, path, name, scan)
-            elif entry.is_symlink() and self._patterns.reach(name) and is_plain_name(name):
-                scan.left[f"{name}/"] = self._link(path)
 
     def _scan_inner(
         self, path: str, name: str, scan: FolderScan, known: Callable[[str, bytes], bool], depth: int

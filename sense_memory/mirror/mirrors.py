@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from sense_memory.errors import InvalidInput, SenseMemoryError
+from sense_memory.errors import InvalidInput, SenseMemoryError, StoreClosed
 from sense_memory.ledger.feed import START
 from sense_memory.mind.files import checked_project
 from sense_memory.mirror.decisions import MirrorReport
@@ -139,29 +139,37 @@ class Mirrors:
             tell: called with each report in which something was done, or another problem arose.
             every: seconds between two looks at the folders and the ledger.
         """
-        store, told = self._open(), dict[str, str]()
-        cursor, seen = START, dict[str, object]()
-        watch = store.watchers().add(None)  # relays then send what is new at once
-        try:
+        told, seen, cursor = dict[str, str](), dict[str, object](), START
+        async with AsyncExitStack() as watching:
+            is_watching = False
             while True:
-                looks = await asyncio.to_thread(self._signatures)
-                is_new = self._open().ledger.feed.has_changed(cursor)
-                due = [name for name, look in looks.items() if is_new or seen.get(name) != look]
-                cursor = self._open().ledger.feed.cursor()
-                for name in due:
-                    for report in await self.sync(name, seconds=0):
-                        if tell is not None and (report.changed or told.get(name, "") != report.problem):
-                            tell(report)
-                        told[name] = report.problem
+                looks = await asyncio.to_thread(self._signatures, self.all())
+                if looks and not is_watching:  # relays then send what is new at once
+                    is_watching = True
+                    await watching.enter_async_context(self._open().watchers().add(None))
+                feed = self._open().ledger.feed
+                is_new, cursor = feed.has_changed(cursor), feed.cursor()
+                for name in [name for name, look in looks.items() if is_new or seen.get(name) != look]:
+                    report = await self._followed(name)
+                    if tell is not None and (report.changed or told.get(name, "") != report.problem):
+                        tell(report)
+                    told[name] = report.problem
                 seen = looks
                 await asyncio.sleep(every)
-        finally:
-            await watch.aclose()
 
-    def _signatures(self) -> dict[str, object]:
+    async def _followed(self, folder: str) -> MirrorReport:
+        """Bring a folder in step; an error is the problem of the report, and the next look tries again."""
+        try:
+            return (await self.sync(folder, seconds=0))[0]
+        except StoreClosed:
+            raise
+        except SenseMemoryError as error:
+            return MirrorReport(folder, "", problem=str(error))
+
+    def _signatures(self, mirrors: Iterable[Mirror]) -> dict[str, object]:
         """By mirrored folder, what changes when a file in it does."""
         found: dict[str, object] = {}
-        for mirror in self.all():
+        for mirror in mirrors:
             patterns = Patterns(mirror.only)
             found[mirror.folder] = (
                 MirroredFolder(Path(mirror.folder), patterns, self._file_clock).signature(),

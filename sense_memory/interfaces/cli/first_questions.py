@@ -43,7 +43,9 @@ def ask_all(context: typer.Context, settings: Settings) -> None:
         _relays(context, settings)
         _embedder(settings)
     except typer.Abort:
-        typer.echo("\nThe other questions were not asked. `install`, `relays add` and `embed --help` do the same later.")
+        typer.echo(
+            "\nThe other questions were not asked. `install`, `relays add` and `embed --help` do the same later."
+        )
 
 
 def _harnesses(context: typer.Context) -> None:

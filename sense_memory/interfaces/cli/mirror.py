@@ -81,12 +81,12 @@ def _show(found: _Mirrored, given: Any) -> None:
     elif not found.reports:
         tell(f"No folder is mirrored. To see what a mirror would do: {program()} mirror FOLDER")
     for report in found.reports:
-        _show_report(report, is_status=found.is_status)
+        show_report(report, is_status=found.is_status)
     if found.reports and not (given.yes or found.is_status) and not any(one.problem for one in found.reports):
         tell("Nothing was written. Add --yes to do it, and to keep the folder in step from now on.")
 
 
-def _show_report(report: MirrorReport, *, is_status: bool) -> None:
+def show_report(report: MirrorReport, *, is_status: bool = False) -> None:
     """A folder with its project, and what is done about its files."""
     step = f"{quantity(report.in_step_count, 'file')} in step"
     typer.echo(f"{one_line(report.folder)} is {one_line(report.project)}: {step}")

@@ -57,7 +57,8 @@ _MODULES: Final = {  # by command, in the order of `--help`: what a new user nee
     "backup": "backup",
     **dict.fromkeys(("export", "import"), "exchange"),
     "mirror": "mirror",
-    **dict.fromkeys(("install", "uninstall", "hook"), "harness"),
+    **dict.fromkeys(("install", "uninstall"), "harness"),
+    "hook": "hook",
     "completion": "completion",
     "help": "program",
 }

@@ -186,6 +186,7 @@ class LazyStore:
         self._store: MemoryStore | None = None
         self._told = ""
         self._hurrying: asyncio.Task[None] | None = None
+        self._mirroring: asyncio.Task[None] | None = None
 
     async def open_early(self) -> None:
         """Open the store if there is a key; a problem is reported when a tool is used."""
@@ -217,6 +218,7 @@ class LazyStore:
 
         secret = await asyncio.to_thread(_key, self._settings, create=create_key)
         self._store = await self._make(LocalSigner(secret)).__aenter__()
+        self._mirroring = asyncio.create_task(self._store.mirror.follow())
 
     def _remedy(self, error: SenseMemoryError) -> str:
         agent = "" if self._settings.agent == "default" else f" --agent {self._settings.agent}"
@@ -246,9 +248,20 @@ class LazyStore:
         """Close the store if it is open; queued events have `CLOSE_SECONDS` to be sent."""
         async with self._turn:
             if self._store is not None:
+                await self._end_mirroring(self._store)
                 await self._store.close()
         if self._hurrying is not None:
             await self._hurrying
+
+    async def _end_mirroring(self, store: MemoryStore) -> None:
+        """Follow the mirrored folders no longer; what an agent wrote last is kept, and relays get it as the store closes."""
+        if self._mirroring is not None:
+            self._mirroring.cancel()
+            with suppress(asyncio.CancelledError, SenseMemoryError):
+                await self._mirroring
+        if self._hurrying is None:
+            with suppress(SenseMemoryError):
+                await store.mirror.sync(seconds=0)
 
 
 def _key(settings: Settings, *, create: bool) -> Secret:

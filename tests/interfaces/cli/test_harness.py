@@ -237,7 +237,7 @@ def test_doctor_shows_what_went_wrong_in_a_hook_until_the_hook_runs_well(agent, 
 def test_a_hook_that_takes_too_long_is_given_up_and_harms_no_harness(agent, home, tmp_path):
     agent("remember", "a/b/c", "kept")
     slow = (
-        "import sense_memory.interfaces.cli.harness as h, sense_memory.interfaces.harness.hooks as k, time\n"
+        "import sense_memory.interfaces.cli.hook as h, sense_memory.interfaces.harness.hooks as k, time\n"
         "h._HOOK_SECONDS = 0.2\nasync def wait(*_): time.sleep(60)\nk.turn_end = wait\n"
         "import sys; sys.argv = ['sense-memory', 'hook', 'turn-end']\n"
         "from sense_memory.interfaces.cli import main; main()"

@@ -196,6 +196,7 @@ recent             | recent
 search             | search lisa
 forget             | --relay RELAY forget k
 forget NAMES       | forget nowhere nothing --anyway
+mirror             | mirror . --only "*.jsonl"
 sync               | --relay RELAY sync
 status             | --relay RELAY status
 doctor             | --relay RELAY doctor

@@ -746,7 +746,10 @@ def test_forgetting_is_for_good(palace, relay):
 def test_what_is_forgotten_may_be_named_by_its_bare_key_where_that_is_unique(palace):
     palace("palace", "remember", "world/facts/lisa", "a street")
     several = palace("palace", "forget", "lisa", code=2).stderr
-    assert "several memories have the key 'lisa'; give the path: 'people/facts/lisa', 'world/facts/lisa'" in several
+    assert (
+        "several memories have the key 'lisa'; give the path: 'people/facts/lisa', 'world/facts/lisa'"
+        in several
+    )
 
     assert palace.json("palace", "forget", "voxrelay")["path"] == "projects/facts/voxrelay"
     palace("palace", "recall", "projects/facts/voxrelay", code=4)

@@ -266,9 +266,7 @@ def test_an_error_is_wrapped_on_a_terminal_and_one_line_elsewhere(monkeypatch, c
 def test_reading_a_ledger_that_is_not_there_is_an_error_and_makes_none(agent, tmp_path, command):
     shown = agent("--ledger", tmp_path / "typo.db", *command, code=2).stderr
 
-    assert shown.startswith(
-        f"error: there is no ledger {tmp_path / 'typo.db'}; check --ledger."
-    )
+    assert shown.startswith(f"error: there is no ledger {tmp_path / 'typo.db'}; check --ledger.")
     assert not (tmp_path / "typo.db").exists()
 
 
@@ -425,6 +423,7 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("relays", "list"): [[]],
         ("relays", "presets"): [[]],
         ("agents",): [[]],
+        ("mirror",): [["none"], ["."], ["--status"], ["--yes"]],
         ("install",): [["claude-code"], ["--list"], ["nonsense"]],
         ("uninstall",): [["claude-code"], ["nonsense"]],
         ("hook", "session-start"): [[]],
