@@ -165,7 +165,7 @@ class KeyMissing(SenseMemoryError):
             )
         else:
             super().__init__(
-                f"the only secret key found, in {locked}, is encrypted, and its password could not be asked for; run this in a terminal, or pass `ask_password` to `find_secret` (looked in: {', '.join(looked)})"
+                f"the only secret key found, in {locked}, is encrypted, and its password could not be asked for, so the key is untouched; run this in a terminal, or pass `ask_password` to `find_secret` (looked in: {', '.join(looked)})"
             )
 
 

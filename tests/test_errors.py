@@ -63,7 +63,7 @@ SENTENCES = [
     (
         errors.KeyMissing(("the key file",), locked="the key file a.key"),
         (
-            "the only secret key found, in the key file a.key, is encrypted, and its password could not be asked for; run this in a terminal, or pass `ask_password` to `find_secret` (looked in: the key file)"
+            "the only secret key found, in the key file a.key, is encrypted, and its password could not be asked for, so the key is untouched; run this in a terminal, or pass `ask_password` to `find_secret` (looked in: the key file)"
         ),
     ),
     (
