@@ -63,16 +63,18 @@ class MemoryFields(TypedDict, total=False):
 def value(given: object) -> str:
     """The text of a memory. Blank ones are refused when written; existing ones stay readable."""
     if not isinstance(given, str):
-        raise InvalidInput(f"a memory's value must be text, not {type(given).__name__}")
+        raise InvalidInput(f"a memory's value must be text, not {type(given).__name__}; nothing was written")
     if not given.strip():
-        raise InvalidInput("a memory's value must not be blank (to remove the memory, forget it)")
+        raise InvalidInput(
+            "a memory's value must not be blank (to remove the memory, forget it); nothing was written"
+        )
     return given
 
 
 def several(names: object, what: str) -> list[Any]:
     """A list of names from any iterable but a single text, whose items would be letters."""
     if isinstance(names, str | bytes) or not isinstance(names, Iterable):
-        raise InvalidInput(f"{what} must be a list or another iterable")
+        raise InvalidInput(f"{what} must be a list or another iterable; nothing was changed")
     return list(names)
 
 
@@ -81,14 +83,14 @@ def pairs(given: object) -> Iterable[object]:
     if isinstance(given, Mapping):
         return given.items()
     if not isinstance(given, Iterable):
-        raise InvalidInput("give a mapping, or pairs of key and value")
+        raise InvalidInput("give a mapping, or pairs of key and value; nothing was written")
     return given
 
 
 def callback(given: object, name: str) -> None:
     """Check that an argument is a function or None; a class is not a function."""
     if given is not None and (not callable(given) or isinstance(given, type)):
-        raise InvalidInput(f"{name} must be a function, or None")
+        raise InvalidInput(f"{name} must be a function, or None; nothing was done")
 
 
 def file(given: object, method: str) -> Path | BinaryIO:
@@ -96,7 +98,7 @@ def file(given: object, method: str) -> Path | BinaryIO:
     if isinstance(given, str | os.PathLike):
         return path(given)
     if not callable(getattr(given, method, None)) or isinstance(given, type):
-        raise InvalidInput("give the name of a file, or an open binary file")
+        raise InvalidInput("give the name of a file, or an open binary file; nothing was done")
     return cast("BinaryIO", given)
 
 
@@ -104,14 +106,14 @@ def path(given: object) -> Path:
     """A path that a file can have."""
     named = os.fspath(given) if isinstance(given, str | os.PathLike) else None
     if not isinstance(named, str) or not named or "\0" in named or not _is_encodable(named):
-        raise InvalidInput(f"{printable(repr(given))} cannot be the name of a file")
+        raise InvalidInput(f"{printable(repr(given))} cannot be the name of a file; nothing was done")
     return Path(named)
 
 
 def draft_number(given: object) -> int:
     """A number that a draft can have."""
     if type(given) is not int or not 0 < given < 2**63:
-        raise InvalidInput(f"there is no draft {printable(repr(given))}")
+        raise InvalidInput(f"there is no draft {printable(repr(given))}; nothing was changed")
     return given
 
 

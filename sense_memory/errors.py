@@ -121,7 +121,7 @@ class TooLargeError(InvalidInput):
     def __init__(self, size: int, limit: int) -> None:
         self.size, self.limit = size, limit
         super().__init__(
-            f"the memory needs {size:,} bytes, and at most {limit:,} fit an event that common relays accept; split the memory into several"
+            f"the memory needs {size:,} bytes, and at most {limit:,} fit an event that common relays accept, so nothing was written; split the memory into several"
         )
 
 
@@ -323,7 +323,7 @@ class LedgerBusy(LedgerError):
 
     def __init__(self, path: object) -> None:
         super().__init__(
-            f"{path or 'the ledger in memory'} is locked by another process; try again, or end the other process"
+            f"{path or 'the ledger in memory'} is locked by another process, so nothing was changed; try again, or end the other process"
         )
 
 

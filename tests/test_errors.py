@@ -29,7 +29,7 @@ SENTENCES = [
     (
         errors.TooLargeError(40_961, 40_960),
         (
-            "the memory needs 40,961 bytes, and at most 40,960 fit an event that common relays accept; split the memory into several"
+            "the memory needs 40,961 bytes, and at most 40,960 fit an event that common relays accept, so nothing was written; split the memory into several"
         ),
     ),
     (
@@ -184,7 +184,7 @@ SENTENCES = [
     ),
     (
         errors.LedgerBusy("/home/a/a.db"),
-        "/home/a/a.db is locked by another process; try again, or end the other process",
+        "/home/a/a.db is locked by another process, so nothing was changed; try again, or end the other process",
     ),
     (
         errors.WrongThreadError(),

@@ -64,7 +64,7 @@ def path(name: object) -> str:
     """
     if not isinstance(name, str) or name.count("/") != 2:
         raise InvalidAddress(
-            "give a key without a slash, or a path domain/facet/key such as people/facts/lisa"
+            "give a key without a slash, or a path domain/facet/key such as people/facts/lisa; nothing was written"
         )
     return address.persona_path(*name.split("/")).removeprefix(address.PERSONA)
 
@@ -146,10 +146,10 @@ def _new_memory(given: object, now: float, created_at: object) -> NewMemory:
         given = dict(parts) | {name: value for name, value in given.items() if name != "path"}
     if not isinstance(given, Mapping) or not {*_PARTS, "value"} <= given.keys():
         raise InvalidInput(
-            "it must be a mapping with a path and a value, or with domain, facet, key and value"
+            "it must be a mapping with a path and a value, or with domain, facet, key and value; nothing was written"
         )
     if unknown := [name for name in given if name not in _NAMES]:
-        raise InvalidInput(f"a memory has no field {quoted(unknown[0])}")
+        raise InvalidInput(f"a memory has no field {quoted(unknown[0])}; nothing was written")
     place = address.persona_path(given["domain"], given["facet"], given["key"])
     names = ("value", "themes", "halflife_days", "source", "confidence")
     found = fields(*(given.get(name) for name in names))
@@ -202,7 +202,9 @@ def fields(
         found["confidence"] = _number("confidence", confidence, 0, 1)
     if source is not None:
         if not isinstance(source, str) or not _SOURCE.fullmatch(source):
-            raise InvalidInput("source must be user, agent, import, tool:<name>, document:<hash> or empty")
+            raise InvalidInput(
+                "source must be user, agent, import, tool:<name>, document:<hash> or empty; nothing was written"
+            )
         found["source"] = source
     return found
 
@@ -256,23 +258,23 @@ def quoted(given: object) -> str:
 
 def _texts(what: str, value: object, limit: int) -> list[str]:
     if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
-        raise InvalidInput(f"{what} must be a list of texts")
+        raise InvalidInput(f"{what} must be a list of texts; nothing was written")
     texts: Sequence[object] = sorted(value, key=str) if isinstance(value, set | frozenset) else list(value)
     if len(texts) > limit:
-        raise InvalidInput(f"{what} may be at most {limit}, and {len(texts)} were given")
+        raise InvalidInput(f"{what} may be at most {limit}, and {len(texts)} were given; nothing was written")
     found: list[str] = []
     for text in texts:
         if not isinstance(text, str) or not text.strip():
-            raise InvalidInput(f"{what} must be non-empty texts")
+            raise InvalidInput(f"{what} must be non-empty texts; nothing was written")
         if what == "themes" and len(text) > MAX_NAME_CHARS:
-            raise InvalidInput(f"a theme may have at most {MAX_NAME_CHARS} characters")
+            raise InvalidInput(f"a theme may have at most {MAX_NAME_CHARS} characters; nothing was written")
         found.append(text if what == "connections" else text.strip())
     return found
 
 
 def _number(what: str, value: object, low: float, high: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise InvalidInput(f"{what} must be between {low:g} and {high:,g}")
+        raise InvalidInput(f"{what} must be between {low:g} and {high:,g}; nothing was written")
     return float(value)
 
 
@@ -317,7 +319,7 @@ def path_to(name: str) -> str:
     """
     parts = address.persona_name(name).split("/")
     if len(parts) != 3:
-        raise InvalidInput(f"there is no memory {quoted(name)} to connect with")
+        raise InvalidInput(f"there is no memory {quoted(name)} to connect with; nothing was written")
     return address.persona_path(*parts).removeprefix(address.PERSONA)
 
 
@@ -357,7 +359,7 @@ class NameResolver:
         """
         path = path_in(await self.catalog(lambda catalog: path_in(catalog, name), "this memory is"), name)
         if path is None:
-            raise InvalidInput(f"there is no memory {quoted(name)}")
+            raise InvalidInput(f"there is no memory {quoted(name)}; nothing was changed")
         return path
 
     async def pair(self, one: str, other: str, verb: str) -> tuple[str, str]:
@@ -373,5 +375,5 @@ class NameResolver:
         """
         first, second = await self.path_of(one), await self.path_of(other)
         if first == second:
-            raise InvalidInput(f"{first!r} cannot be {verb} itself")
+            raise InvalidInput(f"{first!r} cannot be {verb} itself; nothing was changed")
         return first, second

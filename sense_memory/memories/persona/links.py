@@ -144,7 +144,7 @@ class LinkEditor:
         if memory is None:
             return
         if path in targets:
-            raise InvalidInput(f"{path!r} cannot be connected with itself")
+            raise InvalidInput(f"{path!r} cannot be connected with itself; nothing was written")
         batch.change(memory.changed(connections=tuple(targets)))
         for target in dict.fromkeys((*targets, *memory.connections)):
             other = await batch.get(target)
