@@ -121,8 +121,7 @@ class TooLargeError(InvalidInput):
     def __init__(self, size: int, limit: int) -> None:
         self.size, self.limit = size, limit
         super().__init__(
-            f"split the memory into several: it needs {size:,} bytes, and at most {limit:,} fit an event that common "
-            "relays accept; nothing was written"
+            f"the memory needs {size:,} bytes, and at most {limit:,} fit an event that common relays accept, so nothing was written; split the memory into several"
         )
 
 
@@ -154,8 +153,7 @@ class KeyMissing(SenseMemoryError):
         self.is_chosen = is_chosen
         if locked is None and setting is not None:
             super().__init__(
-                f"correct {setting}, or put the key there: {looked[-1]} does not exist. If the path is right and "
-                "you have no key yet, `sense-memory init` creates one at the path in SENSE_MEMORY_KEY_FILE"
+                f"{looked[-1]} does not exist; correct {setting}, or put the key there. If the path is right and you have no key yet, `sense-memory init` creates one at the path in SENSE_MEMORY_KEY_FILE"
             )
         elif locked is None:
             is_named = agent not in {None, "default"}
@@ -167,8 +165,7 @@ class KeyMissing(SenseMemoryError):
             )
         else:
             super().__init__(
-                "run this in a terminal, or pass `ask_password` to `find_secret`: the only secret key found, in "
-                f"{locked}, is encrypted, and its password could not be asked for; the key is untouched (looked in: {', '.join(looked)})"
+                f"the only secret key found, in {locked}, is encrypted, and its password could not be asked for, so the key is untouched; run this in a terminal, or pass `ask_password` to `find_secret` (looked in: {', '.join(looked)})"
             )
 
 
@@ -258,8 +255,7 @@ class SealVerificationError(EnvelopeError):
 
     def __init__(self) -> None:
         super().__init__(
-            "check the signer and try again: its ciphertext does not decrypt to the original text; "
-            "nothing was stored or sent"
+            "the signer's ciphertext does not decrypt to the original text, so nothing was stored or sent; check the signer and try again"
         )
 
 
@@ -280,8 +276,7 @@ class ClockSkewError(SenseMemoryError):
         elif drafts:
             kept = f", and the texts are kept as drafts {drafts[0]} to {drafts[-1]}"
         super().__init__(
-            "check the clocks of this and your other devices: the newest version is dated "
-            f"{mark - now:,} s ahead of this clock; nothing was written{kept}"
+            f"the newest version is dated {mark - now:,} s ahead of this clock; nothing was written{kept}; check the clocks of this and your other devices"
         )
 
 
@@ -319,8 +314,7 @@ class WrongKeyError(LedgerError):
     def __init__(self, ledger: str, given: str) -> None:
         self.ledger, self.given = ledger, given
         super().__init__(
-            f"use the key {ledger}, to which this ledger belongs, or another ledger file: the given key is {given}; "
-            "nothing was written"
+            f"the given key is {given}, and this ledger belongs to {ledger}; use that key, or another ledger file"
         )
 
 
@@ -329,8 +323,7 @@ class LedgerBusy(LedgerError):
 
     def __init__(self, path: object) -> None:
         super().__init__(
-            f"try again, or end the other process: {path or 'the ledger in memory'} is locked by another process; "
-            "nothing was changed"
+            f"{path or 'the ledger in memory'} is locked by another process, so nothing was changed; try again, or end the other process"
         )
 
 
@@ -368,8 +361,7 @@ class NotSynced(SenseMemoryError):
     def __init__(self, what: str, problems: tuple[str, ...]) -> None:
         self.problems = problems
         super().__init__(
-            f"run `sync` when a relay is reachable: {what} not in the local ledger, but a relay may hold what is missing "
-            f"(no relay has shown everything yet: {'; '.join(problems) or 'none has answered'})"
+            f"{what} not in the local ledger, but a relay may hold what is missing (no relay has shown everything yet: {'; '.join(problems) or 'none has answered'}); run `sync` when a relay is reachable"
         )
 
 
@@ -468,8 +460,7 @@ class WrongThreadError(SenseMemoryError):
 
     def __init__(self) -> None:
         super().__init__(
-            "use a `SyncMemoryStore`, which any thread may call, or `asyncio.run_coroutine_threadsafe`: "
-            "this store was opened in another thread; nothing was read or written"
+            "this store was opened in another thread; nothing was read or written; use a `SyncMemoryStore`, which any thread may call, or `asyncio.run_coroutine_threadsafe`"
         )
 
 
@@ -478,8 +469,7 @@ class StoreClosed(SenseMemoryError):
 
     def __init__(self) -> None:
         super().__init__(
-            "use the store inside `async with MemoryStore(...) as store:` or `with SyncMemoryStore(...) as store:`: "
-            "it is not open"
+            "the store is not open; use it inside `async with MemoryStore(...) as store:` or `with SyncMemoryStore(...) as store:`"
         )
 
 
@@ -489,5 +479,5 @@ class StoreForked(StoreClosed):
     def __init__(self) -> None:
         SenseMemoryError.__init__(
             self,
-            "open a store in the process that uses it: this store was opened before a fork; nothing was written",
+            "this store was opened before a fork; open a store in the process that uses it",
         )

@@ -29,8 +29,7 @@ SENTENCES = [
     (
         errors.TooLargeError(40_961, 40_960),
         (
-            "split the memory into several: it needs 40,961 bytes, and at most 40,960 fit an event that common "
-            "relays accept; nothing was written"
+            "the memory needs 40,961 bytes, and at most 40,960 fit an event that common relays accept, so nothing was written; split the memory into several"
         ),
     ),
     (
@@ -58,16 +57,13 @@ SENTENCES = [
     (
         errors.KeyMissing(("the key file b.key",), setting="SENSE_MEMORY_KEY_FILE in the environment"),
         (
-            "correct SENSE_MEMORY_KEY_FILE in the environment, or put the key there: the key file b.key does not "
-            "exist. If the path is right and you have no key yet, `sense-memory init` creates one at the path in "
-            "SENSE_MEMORY_KEY_FILE"
+            "the key file b.key does not exist; correct SENSE_MEMORY_KEY_FILE in the environment, or put the key there. If the path is right and you have no key yet, `sense-memory init` creates one at the path in SENSE_MEMORY_KEY_FILE"
         ),
     ),
     (
         errors.KeyMissing(("the key file",), locked="the key file a.key"),
         (
-            "run this in a terminal, or pass `ask_password` to `find_secret`: the only secret key found, in the key "
-            "file a.key, is encrypted, and its password could not be asked for; the key is untouched (looked in: the key file)"
+            "the only secret key found, in the key file a.key, is encrypted, and its password could not be asked for, so the key is untouched; run this in a terminal, or pass `ask_password` to `find_secret` (looked in: the key file)"
         ),
     ),
     (
@@ -118,29 +114,25 @@ SENTENCES = [
     (
         errors.SealVerificationError(),
         (
-            "check the signer and try again: its ciphertext does not decrypt to the original text; "
-            "nothing was stored or sent"
+            "the signer's ciphertext does not decrypt to the original text, so nothing was stored or sent; check the signer and try again"
         ),
     ),
     (
         errors.ClockSkewError(1_000, 87_400),
         (
-            "check the clocks of this and your other devices: the newest version is dated "
-            "86,400 s ahead of this clock; nothing was written"
+            "the newest version is dated 86,400 s ahead of this clock; nothing was written; check the clocks of this and your other devices"
         ),
     ),
     (
         errors.ClockSkewError(1_000, 87_400, (3,)),
         (
-            "check the clocks of this and your other devices: the newest version is dated "
-            "86,400 s ahead of this clock; nothing was written, and the text is kept as draft 3"
+            "the newest version is dated 86,400 s ahead of this clock; nothing was written, and the text is kept as draft 3; check the clocks of this and your other devices"
         ),
     ),
     (
         errors.ClockSkewError(1_000, 87_400, (3, 4, 5)),
         (
-            "check the clocks of this and your other devices: the newest version is dated "
-            "86,400 s ahead of this clock; nothing was written, and the texts are kept as drafts 3 to 5"
+            "the newest version is dated 86,400 s ahead of this clock; nothing was written, and the texts are kept as drafts 3 to 5; check the clocks of this and your other devices"
         ),
     ),
     (
@@ -160,23 +152,20 @@ SENTENCES = [
     (
         errors.WrongKeyError("npub1one", "npub1two"),
         (
-            "use the key npub1one, to which this ledger belongs, or another ledger file: the given key is npub1two; "
-            "nothing was written"
+            "the given key is npub1two, and this ledger belongs to npub1one; use that key, or another ledger file"
         ),
     ),
     (errors.RelayError("wss://relay.example/", "no answer"), "wss://relay.example/: no answer"),
     (
         errors.NotSynced("this memory is", ()),
         (
-            "run `sync` when a relay is reachable: this memory is not in the local ledger, but a relay may hold what is "
-            "missing (no relay has shown everything yet: none has answered)"
+            "this memory is not in the local ledger, but a relay may hold what is missing (no relay has shown everything yet: none has answered); run `sync` when a relay is reachable"
         ),
     ),
     (
         errors.NotSynced("memories are", ("a: refused", "b: silent")),
         (
-            "run `sync` when a relay is reachable: memories are not in the local ledger, but a relay may hold what is "
-            "missing (no relay has shown everything yet: a: refused; b: silent)"
+            "memories are not in the local ledger, but a relay may hold what is missing (no relay has shown everything yet: a: refused; b: silent); run `sync` when a relay is reachable"
         ),
     ),
     (
@@ -195,24 +184,22 @@ SENTENCES = [
     ),
     (
         errors.LedgerBusy("/home/a/a.db"),
-        "try again, or end the other process: /home/a/a.db is locked by another process; nothing was changed",
+        "/home/a/a.db is locked by another process, so nothing was changed; try again, or end the other process",
     ),
     (
         errors.WrongThreadError(),
         (
-            "use a `SyncMemoryStore`, which any thread may call, or `asyncio.run_coroutine_threadsafe`: "
-            "this store was opened in another thread; nothing was read or written"
+            "this store was opened in another thread; nothing was read or written; use a `SyncMemoryStore`, which any thread may call, or `asyncio.run_coroutine_threadsafe`"
         ),
     ),
     (
         errors.StoreForked(),
-        "open a store in the process that uses it: this store was opened before a fork; nothing was written",
+        "this store was opened before a fork; open a store in the process that uses it",
     ),
     (
         errors.StoreClosed(),
         (
-            "use the store inside `async with MemoryStore(...) as store:` or `with SyncMemoryStore(...) as store:`: "
-            "it is not open"
+            "the store is not open; use it inside `async with MemoryStore(...) as store:` or `with SyncMemoryStore(...) as store:`"
         ),
     ),
 ]

@@ -67,6 +67,7 @@ def home(tmp_path, monkeypatch, forks):
     for name in ("NOSTR_NSEC", "SENSE_MEMORY_KEY_FILE", "SENSE_MEMORY_RELAYS", "SENSE_MEMORY_AGENT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("SENSE_MEMORY_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))  # of the harnesses
     programs = Path(forks.program).parent, Path(sys.executable).parent
     monkeypatch.setenv("PATH", os.pathsep.join([*map(str, programs), os.environ["PATH"]]))
     monkeypatch.setenv("COLUMNS", "120")

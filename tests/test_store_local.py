@@ -318,7 +318,7 @@ async def test_progress_counts_what_is_durable(open_store):
         (
             ("key", "x" * 50_000),
             TooLargeError,
-            r"^entry 1501 \('key'\): split the memory into several: .*nothing was written",
+            r"^entry 1501 \('key'\): the memory needs .*nothing was written",
         ),
         (("key", "\ud800"), InvalidInput, r"^entry 1501 \('key'\): .*nothing was written$"),
         (("k\x1b" * 200, "v"), InvalidAddress, r"^entry 1501 \('k\\x1b.{60,80}\): .*nothing was written$"),

@@ -86,7 +86,7 @@ def _parse(text: str, path: Path, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:
-        problem = f"correct it at {toml_place(error)}, where it is not TOML; nothing was changed"
+        problem = f"not TOML at {toml_place(error)}; correct it there"
         raise InvalidSetting(str(path), name, problem) from None
 
 
@@ -108,7 +108,7 @@ def _with_list(text: str, path: Path, name: str, key: str, values: Sequence[str]
     raise InvalidSetting(
         key,
         name,
-        f"edit {path} by hand: this setting is written in a form that cannot be rewritten safely; nothing was changed",
+        f"this setting is written in a form that cannot be rewritten safely; edit {path} by hand",
     )
 
 

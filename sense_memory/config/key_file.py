@@ -87,8 +87,7 @@ def _write_new(path: Path, text: str, *, instead: str) -> None:
         descriptor = create_private(path)
     except FileExistsError:
         raise UnsafeFile(
-            f"choose {instead}, or move the file {path} away first: the file exists already, and a key is never "
-            "overwritten; nothing was changed"
+            f"the key file {path} exists already, and a key is never overwritten; choose {instead}, or move the file away first"
         ) from None
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor, not a path
@@ -135,15 +134,13 @@ def _refuse_unsafe_folder(path: Path) -> None:
     if path.is_symlink() or folder.is_symlink():
         what = "the key file" if path.is_symlink() else "the folder of the key file"
         raise UnsafeFile(
-            f"set SENSE_MEMORY_KEY_FILE={_quoted(path.resolve())}: {what} {path} is a symbolic link, which others may "
-            "redirect; the key was not used"
+            f"{what} {path} is a symbolic link, which others may redirect, so the key was not used; set SENSE_MEMORY_KEY_FILE={_quoted(path.resolve())}"
         )
     mode = folder.stat().st_mode if folder.exists() else 0
     # In a sticky folder such as /tmp nobody can replace the file of another user.
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         raise UnsafeFile(
-            f"run `chmod go-w {_quoted(folder)}`: everyone on this machine can write to the folder of the key file "
-            f"{path}; the key was not used"
+            f"everyone on this machine can write to the folder of the key file {path}, so the key was not used; run `chmod go-w {_quoted(folder)}`"
         )
 
 
@@ -152,14 +149,12 @@ def _refuse_unsafe_file(path: Path, status: os.stat_result) -> None:
         raise UnsafeFile(f"the key file {path} is not a plain file; the key was not used")
     if status.st_uid not in {user_number(), 0}:
         raise UnsafeFile(
-            f"run `chown $(id -u) {_quoted(path)}` if the key is yours: the key file {path} belongs to another user of "
-            "this machine; the key was not used"
+            f"the key file {path} belongs to another user of this machine, so the key was not used; run `chown $(id -u) {_quoted(path)}` if the key is yours"
         )
     mode = stat.S_IMODE(status.st_mode)
     if open_to_others(status):
         raise UnsafeFile(
-            f"run `chmod 600 {_quoted(path)}`: others can read the key file {path} (mode {mode:04o}); the key was not "
-            "used"
+            f"others can read the key file {path} (mode {mode:04o}), so the key was not used; run `chmod 600 {_quoted(path)}`"
         )
 
 

@@ -38,7 +38,7 @@ class ModelChoice:
         if key is not None and (
             not key or not key.isascii() or not key.isprintable() or " " in key or "nsec1" in key.lower()
         ):
-            raise InvalidInput(f"check {KEY_VARIABLE}: its value is not a valid key; nothing was sent")
+            raise InvalidInput(f"the value of {KEY_VARIABLE} is not a valid key; check it")
 
     @classmethod
     def parse(cls, text: str, key: str | None = None) -> ModelChoice | None:

@@ -259,7 +259,7 @@ def find_nsec(
             secret = open_key(text, place, ask_password)
             if origin == ENVIRONMENT:
                 problem = "child processes and crash dumps can read NOSTR_NSEC in the environment"
-                _warn_once(f"use a key file of mode 600 instead (SENSE_MEMORY_KEY_FILE): {problem}")
+                _warn_once(f"{problem}; use a key file of mode 600 instead (SENSE_MEMORY_KEY_FILE)")
             return secret, place
         if looked is not None:
             looked.append(place)
@@ -337,7 +337,9 @@ def _find_home(
     path = folder / ".env"
     sources = Sources.of(environ, _read_env_file(path), path)
     if origin == DEFAULT and sources.path("home", None).value not in {None, folder}:
-        problem = "set it in the environment: the .env of the data folder cannot move the data folder"
+        problem = (
+            "the .env of the data folder cannot move the data folder; set the variable in the environment"
+        )
         raise invalid("home", ENV_FILE, problem)
     return sources, SettingValue(folder, origin), path
 
@@ -405,7 +407,7 @@ def _read_env_file(path: Path) -> dict[str, str]:
     found = dotenv_values(stream=io.StringIO(read_text(path, ENV_FILE)), interpolate=False)
     if found.get(NSEC_VARIABLE) and path.stat().st_mode & 0o077:
         command = f"chmod 600 {shlex.quote(str(path))}"
-        _warn_once(f"run `{command}`: others on this machine can read {path}, which holds NOSTR_NSEC")
+        _warn_once(f"others on this machine can read {path}, which holds NOSTR_NSEC; run `{command}`")
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -104,7 +104,7 @@ class Sources:
         try:
             return SettingValue((base / Path(found).expanduser()).absolute(), origin)
         except RuntimeError:
-            raise invalid(name, origin, "write the full path: there is no user with this `~` name") from None
+            raise invalid(name, origin, "there is no user with this `~` name; write the full path") from None
 
     def text_or_config(self, name: str, argument: str | None) -> SettingValue[str | None]:
         """As `text`, then from the config file."""
@@ -171,7 +171,7 @@ def refuse_key(name: str, text: str, origin: str) -> None:
     """
     if _like_a_key(text):
         problem = (
-            "put the key into a key file or NOSTR_NSEC instead: this value looks like a key; it was not used"
+            "this value looks like a key, and was not used; put the key into a key file or NOSTR_NSEC instead"
         )
         raise invalid(name, origin, problem)
 

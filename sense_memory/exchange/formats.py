@@ -277,8 +277,7 @@ def _of_file(source: Source) -> str:
     if begin not in {"{", "["}:
         known = "; ".join(f"{item.about} ({item.name})" for item in FORMATS.values())
         raise InvalidInput(
-            f"name the format with `--as NAME`; the format of {source.name} is not recognised, and nothing was written. "
-            f"Formats: {known}; our encrypted export and other Nostr events ({EVENTS})"
+            f"the format of {source.name} is not recognised, and nothing was written; name it with `--as NAME`. Formats: {known}; our encrypted export and other Nostr events ({EVENTS})"
         )
     return "file"
 

@@ -166,7 +166,7 @@ async def _stored(plan: ImportPlan, found: Awaitable[Any]) -> Any:
     try:
         return await found
     except NotSynced:
-        note = "run `sense-memory sync` first, so that memories on relays are compared too: no relay has shown everything yet"
+        note = "no relay has shown everything yet; run `sense-memory sync` first, so that memories on relays are compared too"
         if note not in plan.notes:
             plan.notes.append(note)
         return []

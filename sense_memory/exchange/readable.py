@@ -210,7 +210,7 @@ async def _everything(store: MemoryStore, exported: Exported) -> list[ExportedMe
             return await found
         except NotSynced:
             exported.notes.append(
-                f"run `sense-memory sync` first, because {what} may be missing: no relay has shown everything yet"
+                f"no relay has shown everything yet, so {what} may be missing; run `sense-memory sync` first"
             )
             return []
 
@@ -490,7 +490,7 @@ def _check_version(head: object) -> None:
     """Raise InvalidInput if a newer program made the export."""
     version = head.get("version") if isinstance(head, dict) else None
     if isinstance(version, int) and version > _VERSION:
-        raise InvalidInput(f"update sense-memory first: a newer version made this export (format {version})")
+        raise InvalidInput(f"a newer version made this export (format {version}); update sense-memory first")
 
 
 def _read_note(source: Source, raw: bytes) -> Item:

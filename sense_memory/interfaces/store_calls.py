@@ -46,8 +46,7 @@ class StoreCalls:
             self._loop = asyncio.get_running_loop()
         except RuntimeError:
             raise InvalidInput(
-                "make this inside `async with MemoryStore(…) as store:`, or use a SyncMemoryStore: "
-                "no event loop runs here"
+                "no event loop runs here; make this inside `async with MemoryStore(…) as store:`, or use a SyncMemoryStore"
             ) from None
         self.store = store
 

@@ -247,8 +247,7 @@ class Database:
             self._connection.execute("ROLLBACK")
             self._writers.release()
             raise LedgerError(
-                f"close the store and open it again, or put the file back: {self.path} was deleted or replaced while it "
-                "was open; this change was not written"
+                f"{self.path} was deleted or replaced while it was open; this change was not written; close the store and open it again, or put the file back"
             )
         return True
 
@@ -403,13 +402,12 @@ class Database:
         (application,) = self.row("PRAGMA application_id") or (0,)
         if self.path is not None and application != APPLICATION_ID:
             raise LedgerCorrupt(
-                f"use another ledger file: {self.path} is a SQLite file of another program; it was not touched"
+                f"{self.path} is a SQLite file of another program; it was not touched; use another ledger file"
             )
         version = self._version()
         if version > VERSION:
             raise LedgerTooNew(
-                f"upgrade sense-memory: a newer version wrote {self.path} (schema {version}, this version knows "
-                f"{VERSION}); the file was not touched"
+                f"a newer version wrote {self.path} (schema {version}, this version knows {VERSION}); the file was not touched; upgrade sense-memory"
             )
 
     def _version(self) -> int:
@@ -473,7 +471,7 @@ def refuse_foreign(path: Path) -> None:
         raise InvalidInput(f"{_other_file(path)}: {path} is not a ledger; it was not touched")
     if head.startswith(_MAGIC) and int.from_bytes(head[68:72], "big") != APPLICATION_ID:
         raise InvalidInput(
-            f"use another ledger file: {path} is the database of another program; it was not touched"
+            f"{path} is the database of another program; it was not touched; use another ledger file"
         )
 
 
@@ -580,11 +578,8 @@ def _translated(error: sqlite3.Error | OSError | UnicodeDecodeError, path: Path 
             return LedgerBusy(path)
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             if path is not None and os.path.isdir(path):  # noqa: PTH112 - a name may be too long
-                return LedgerError(
-                    f"name a file: {path} is a folder and cannot be opened as a ledger; nothing was written"
-                )
+                return LedgerError(f"{path} is a folder and cannot be opened as a ledger; name a file")
             return LedgerError(
-                f"make sure that you own the file and its folder: {where} cannot be opened for writing ({error}); this "
-                "change was not written"
+                f"{where} cannot be opened for writing ({error}); this change was not written; make sure that you own the file and its folder"
             )
     return LedgerError(f"{where} could not be used ({error}); this change was not written")

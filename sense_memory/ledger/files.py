@@ -79,13 +79,11 @@ def private_place(path: Path) -> None:
     """
     folder = path.parent
     if folder.is_symlink():
-        raise UnsafeFile(
-            f"name the real folder of the ledger: {folder} is a symbolic link; nothing was opened"
-        )
+        raise UnsafeFile(f"{folder} is a symbolic link; name the real folder of the ledger")
     folder.mkdir(parents=True, mode=0o700, exist_ok=True)
     _refuse_open_folder(folder)
     if path.is_symlink():
-        raise UnsafeFile(f"name the real ledger file: {path} is a symbolic link; nothing was opened")
+        raise UnsafeFile(f"{path} is a symbolic link; name the real ledger file")
 
 
 # ── Unfinished files ────────────────────────────────────────────────────────────────────
@@ -165,6 +163,5 @@ def _refuse_open_folder(folder: Path) -> None:
     if not mode & 0o002 and status.st_uid == user_number() and is_own_group(status.st_gid):
         return
     raise UnsafeFile(
-        f"run `chmod go-w {shlex.quote(str(folder))}`: others may write to {folder} (mode {mode:04o}), and could replace "
-        "the ledger; nothing was opened"
+        f"others may write to {folder} (mode {mode:04o}), and could replace the ledger; run `chmod go-w {shlex.quote(str(folder))}`"
     )

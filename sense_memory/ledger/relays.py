@@ -68,7 +68,7 @@ class Remark(StrEnum):
 _REASONS: Final = {
     **REASONS,
     LedgerReason.NOT_OUR_DELETION: "deleted at the relay, though never forgotten here",
-    LedgerReason.OLD_DELETION: "try `refresh`: the relay applies an older deletion to this newer version",
+    LedgerReason.OLD_DELETION: "the relay applies an older deletion to this newer version; try `refresh`",
     LedgerReason.NO_TOMBSTONE: "keeps neither the deletion request nor the tombstone",
     LedgerReason.LOST: "accepted earlier, but no longer at the relay",
     LedgerReason.BEHIND: "accepted earlier, but the relay now serves an older version",

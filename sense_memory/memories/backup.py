@@ -95,10 +95,10 @@ def write_export(
     try:
         if target.exists() and not overwrite:
             raise InvalidInput(
-                f"choose another name, or allow overwriting: {target} exists; the file was not touched"
+                f"{target} exists; the file was not touched; choose another name, or allow overwriting"
             )
         if target.exists() and not target.is_file():
-            raise InvalidInput(f"choose another name: {target} is not a plain file; it was not touched")
+            raise InvalidInput(f"{target} is not a plain file; it was not touched; choose another name")
         _remove_leftovers(target.parent)
         descriptor, path = _begin(target.parent)
         try:
@@ -113,7 +113,7 @@ def write_export(
             raise
         sync_folder(target.parent)
     except OSError as error:
-        raise InvalidInput(f"{target} cannot be written ({error.strerror}); nothing was changed") from None
+        raise InvalidInput(f"{target} cannot be written ({error.strerror})") from None
     return count
 
 
@@ -301,7 +301,7 @@ async def rescue(path: Path, signer: Signer, clock: Callable[[], float]) -> Resc
     Raises: as `MemoryStore.rescue`.
     """
     if not await asyncio.to_thread(path.is_file):
-        raise InvalidInput(f"there is no such file: {path}; nothing was changed")
+        raise InvalidInput(f"there is no such file: {path}")
     await asyncio.to_thread(refuse_foreign, path)
     if await _is_sound(path, signer, clock):
         raise InvalidInput(f"{path} is not damaged; the file was not touched")

@@ -246,7 +246,7 @@ class Replication:
         """
         left_out = _relay_urls(without)
         if unknown := left_out - set(self._urls):
-            raise InvalidInput(f"this store does not use {', '.join(sorted(unknown))}; nothing was changed")
+            raise InvalidInput(f"this store does not use {', '.join(sorted(unknown))}")
 
         async def ask() -> list[str]:
             report = await self.sync()
@@ -380,5 +380,5 @@ def _relay_urls(given: object) -> set[str]:
     """The relays named by one URL or by several, checked."""
     urls = (given,) if isinstance(given, str) else given
     if not isinstance(urls, Iterable):
-        raise InvalidInput("give relays by their URLs; nothing was changed")
+        raise InvalidInput("give relays by their URLs")
     return {relay_url(url, allow_plain=True) for url in urls}

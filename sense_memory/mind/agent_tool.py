@@ -66,13 +66,13 @@ class AgentTool:
             SenseMemoryError: the call failed.
         """
         if not isinstance(arguments, Mapping):
-            raise InvalidInput(f"the arguments of {self.name} must be an object; nothing was done")
+            raise InvalidInput(f"the arguments of {self.name} must be an object")
         given = {name: value for name, value in arguments.items() if value is not None}
         model, _ = arguments_of(getattr(self.function, "__func__", self.function))
         try:
             checked = model.model_validate(given)
         except ValidationError as error:
-            raise InvalidInput(f"{self.name}: {problems(error)}; nothing was done") from None
+            raise InvalidInput(f"{self.name}: {problems(error)}") from None
         return await self.function(**{name: getattr(checked, name) for name in checked.model_fields_set})
 
     def as_openai(self) -> dict[str, Any]:

@@ -50,7 +50,6 @@ DESCRIPTIONS: Final[Mapping[str, str]] = {
 }
 _INTRODUCTION: Final = "The following memory blocks are currently engaged in your core memory unit:"
 _label = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,99}").fullmatch  # the name of an XML element
-_NOTHING: Final = "; nothing was changed"
 _PREFIX: Final = f"{address.MIND}block/"
 _MORE: Final = f"{address.MIND}more/"
 _ROOM: Final = MAX_PLAINTEXT_BYTES - 2_000  # for a block's record; the rest is for the edits that it knows
@@ -171,7 +170,7 @@ class Blocks:
 
         def made(old: Block) -> Block:
             if old.version:
-                raise InvalidInput(f"a block {label!r} exists already{_NOTHING}")
+                raise InvalidInput(f"a block {label!r} exists already")
             return new
 
         return await self._change(new.label, made, Block(new.label))
@@ -230,7 +229,7 @@ class Blocks:
             if count != 1:
                 often = f"contains that text {count} times; give more of it"
                 problem = often if count else "does not contain that text"
-                raise InvalidInput(f"the block {block!r} {problem}{_NOTHING}")
+                raise InvalidInput(f"the block {block!r} {problem}")
             return replace(found, value=found.value.replace(old, new))
 
         return await self._change(block, replaced)
@@ -256,7 +255,7 @@ class Blocks:
             _check_writable(found)
             lines = found.value.split("\n") if found.value else []
             if type(line) is not int or not -1 <= line <= len(lines):
-                raise InvalidInput(f"line must be -1 to {len(lines)} for the block {block!r}{_NOTHING}")
+                raise InvalidInput(f"line must be -1 to {len(lines)} for the block {block!r}")
             place = len(lines) if line == -1 else line
             value = "\n".join([*lines[:place], content, *lines[place:]])
             return replace(found, value=value)
@@ -290,7 +289,7 @@ def _existing(label: str, found: Block | None, default: Block | None = None) -> 
     if label in DESCRIPTIONS:
         return Block(label, DESCRIPTIONS[label])
     if default is None:
-        raise InvalidInput(f"there is no block {label!r}{_NOTHING}")
+        raise InvalidInput(f"there is no block {label!r}")
     return default
 
 
@@ -357,19 +356,19 @@ def compile_blocks(blocks: Iterable[Block]) -> str:
 
 def _check_writable(block: Block) -> None:
     if block.read_only:
-        raise InvalidInput(f"the block {block.label!r} is read-only{_NOTHING}")
+        raise InvalidInput(f"the block {block.label!r} is read-only")
     if not block.is_whole:
-        raise InvalidInput(f"sync first: a part of the block {block.label!r} has not arrived{_NOTHING}")
+        raise InvalidInput(f"a part of the block {block.label!r} has not arrived; sync first")
 
 
 def _check(block: Block) -> None:
     if not isinstance(block.value, str) or not isinstance(block.description, str):
-        raise InvalidInput(f"the value and the description of a block must be text{_NOTHING}")
+        raise InvalidInput("the value and the description of a block must be text")
     if type(block.limit) is not int or not 0 < block.limit <= MAX_BLOCK_CHARS:
-        raise InvalidInput(f"the limit of a block must be 1 to {MAX_BLOCK_CHARS:,} characters{_NOTHING}")
+        raise InvalidInput(f"the limit of a block must be 1 to {MAX_BLOCK_CHARS:,} characters")
     if len(block.value) > block.limit:
         raise InvalidInput(
-            f"the block {block.label!r} may hold {block.limit:,} characters, not {len(block.value):,}{_NOTHING}"
+            f"the block {block.label!r} may hold {block.limit:,} characters, not {len(block.value):,}"
         )
 
 
@@ -379,14 +378,14 @@ def _xml(text: str) -> str:
 
 def _check_texts(*texts: object) -> None:
     if not all(isinstance(text, str) for text in texts):
-        raise InvalidInput(f"the arguments of a block's tools must be text{_NOTHING}")
+        raise InvalidInput("the arguments of a block's tools must be text")
 
 
 def _checked_label(label: str) -> str:
     if not isinstance(label, str) or not _label(label):
         raise InvalidInput(
             "the label of a block must be 1 to 100 letters, digits, '_' or '-', and begin with a letter or '_'"
-            f"{_NOTHING}"
+            ""
         )
     return label
 

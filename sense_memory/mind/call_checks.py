@@ -79,11 +79,11 @@ def _checking(method: Callable[..., Any]) -> Callable[..., Any]:
 def _check(method: str, name: str, value: object, note: str) -> None:
     if not _fits(value, note):
         if isinstance(value, str) and "str" in _split(note):
-            raise InvalidInput(f"{method}: {name} must be valid Unicode; nothing was done")
+            raise InvalidInput(f"{method}: {name} must be valid Unicode")
         wanted = " or ".join(_WORDS.get(part, part) for part in _split(note))
-        raise InvalidInput(f"{method}: {name} must be {wanted}, not {type(value).__name__}; nothing was done")
+        raise InvalidInput(f"{method}: {name} must be {wanted}, not {type(value).__name__}")
     if name in _COUNTS and isinstance(value, int) and value < 0:
-        raise InvalidInput(f"{method}: {name} must be at least 0; nothing was done")
+        raise InvalidInput(f"{method}: {name} must be at least 0")
 
 
 def _fits(value: object, note: str) -> bool:

@@ -96,8 +96,7 @@ class ContextBuilder:
             left -= self._cost(parts[name])
         if left < 0:
             raise InvalidInput(
-                f"raise the budget: identity, scene and output format alone take {self.budget - left:,} tokens of "
-                f"{self.budget:,}"
+                f"identity, scene and output format alone take {self.budget - left:,} tokens of {self.budget:,}; raise the budget"
             )
         visitors = [entry for entry in entries if entry.kind == VISITOR_KIND][-VISITOR_COUNT:]
         seen = {entry.id for entry in visitors}

@@ -302,20 +302,20 @@ class Log:
                 continue
             if not isinstance(value, str) or not 0 < len(value) <= _MAX_NAME_CHARS:
                 raise InvalidInput(
-                    f"the {what} of an entry must be 1 to {_MAX_NAME_CHARS} characters of text; nothing was appended"
+                    f"the {what} of an entry must be 1 to {_MAX_NAME_CHARS} characters of text"
                 )
         if new.turn is not None and type(new.turn) is not int:
-            raise InvalidInput("the turn of an entry must be a whole number; nothing was appended")
+            raise InvalidInput("the turn of an entry must be a whole number")
         if new.at is not None and not (type(new.at) in NUMBERS and abs(new.at) <= LAST_SECOND):
-            raise InvalidInput("the time of an entry must be in seconds since 1970; nothing was appended")
+            raise InvalidInput("the time of an entry must be in seconds since 1970")
         if not isinstance(new.payload, Mapping):
-            raise InvalidInput("the payload of an entry must be a mapping; nothing was appended")
+            raise InvalidInput("the payload of an entry must be a mapping")
         now = self._store.options.clock()
         # Entries of one instant get times a microsecond apart, unless the clock was set back.
         self._last = self._last + 1e-6 if now <= self._last <= now + 1.0 else now
         at = self._last if new.at is None else float(new.at)
         if new.id and not _is_id(new.id):
-            raise InvalidInput("the id of an entry must be 20 hex digits; nothing was appended")
+            raise InvalidInput("the id of an entry must be 20 hex digits")
         ident = new.id or f"{int(self._last * 1e6) & (1 << 52) - 1:013x}{secrets.randbits(28):07x}"
         return [ident, at, new.kind, new.actor, new.turn, new.conversation, dict(new.payload)]
 
@@ -558,4 +558,4 @@ def _json(row: Sequence[Any]) -> bytes:
     try:
         return orjson.dumps(wrapped)[_PAGE_DEPTH:-_PAGE_DEPTH]
     except (orjson.JSONEncodeError, RecursionError):
-        raise InvalidInput("the payload of an entry must be plain JSON; nothing was appended") from None
+        raise InvalidInput("the payload of an entry must be plain JSON") from None

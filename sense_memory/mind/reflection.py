@@ -155,9 +155,9 @@ async def reflect(
         InvalidInput: the belief is empty, or the confidence is not 0 to 1; nothing was appended.
     """
     if not isinstance(belief, str) or not belief.strip():
-        raise InvalidInput("a belief must be a non-empty text; nothing was appended")
+        raise InvalidInput("a belief must be a non-empty text")
     if confidence is not None and valid_confidence(confidence) is None:
-        raise InvalidInput("the confidence must be a number from 0 to 1; nothing was appended")
+        raise InvalidInput("the confidence must be a number from 0 to 1")
     marks = {
         "is_by_rule": is_by_rule,
         "left_out": left_out,

@@ -53,7 +53,7 @@ def persona_path(domain: str, facet: str, key: str) -> str:
     """
     if domain == RESERVED_DOMAIN:
         raise InvalidAddress(
-            "choose another domain: 'flat' is reserved for flat memories, whose names have no '/'"
+            "'flat' is reserved for flat memories, whose names have no '/'; choose another domain"
         )
     parts = _name("domain", domain, MAX_NAME_CHARS), _name("facet", facet, MAX_NAME_CHARS)
     return PERSONA + "/".join((*parts, _name("memory key", key, MAX_KEY_CHARS)))
@@ -110,7 +110,7 @@ def record_path(prefix: str, name: str) -> str:
     path = prefix + _name("name", name, MAX_KEY_CHARS)
     if not _is_short(PREFIX + path):
         raise InvalidAddress(
-            f"choose a shorter name: the address would have more than {MAX_D_TAG_BYTES} bytes"
+            f"the address would have more than {MAX_D_TAG_BYTES} bytes; choose a shorter name"
         )
     return path
 
@@ -151,7 +151,7 @@ def lookup_paths(key: str) -> tuple[str, ...]:
     if not key or _unfindable(key):
         hint = "; a path such as people/facts/lisa belongs to the palace" if "/" in key else ""
         raise InvalidAddress(
-            f"give the name of a memory: a memory key is not empty, and has no '/', '\\' or invalid Unicode{hint}"
+            f"a memory key is not empty, and has no '/', '\\' or invalid Unicode{hint}; give the name of a memory"
         )
     return tuple(dict.fromkeys((unicodedata.normalize("NFC", key), key)))
 

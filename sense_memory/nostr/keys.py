@@ -109,7 +109,7 @@ def parse_secret(text: str, *, forms: str = "nsec1… or 64 hex digits") -> Secr
         BadKey: anything else; the error says whether the text is an npub or a mistyped nsec, and repeats no part of it.
     """
     if not isinstance(text, str):
-        raise BadKey(f"give {forms}: not a valid secret key (not text)")
+        raise BadKey(f"not a valid secret key (not text); give {forms}")
     bare = text.strip()
     if is_hex64(bare.lower()):
         return Secret(bytes.fromhex(bare))
@@ -117,7 +117,7 @@ def parse_secret(text: str, *, forms: str = "nsec1… or 64 hex digits") -> Secr
     if raw is None:
         remedy = typing_error(bare, "nsec", _CHARS) or f"give {forms}"
         given = f"{len(bare)} characters given" if bare else "nothing was given"
-        raise BadKey(f"{remedy}: not a valid secret key ({given}){npub_hint(bare)}")
+        raise BadKey(f"not a valid secret key ({given}); {remedy}{npub_hint(bare)}")
     return Secret(raw)
 
 
@@ -132,8 +132,8 @@ def typing_error(text: str, prefix: str, chars: int) -> str:
     if not text.lower().startswith(f"{prefix}1"):
         return ""
     if len(text) != chars:
-        return f"compare it with your copy, because an {prefix} has {chars} characters"
-    return f"look for a typing error, because the checksum of this {prefix} is wrong"
+        return f"an {prefix} has {chars} characters: compare it with your copy"
+    return f"the checksum of this {prefix} is wrong: look for a typing error"
 
 
 def npub_hint(text: object) -> str:
@@ -151,7 +151,7 @@ def parse_public(text: str) -> str:
     bare = text.strip() if isinstance(text, str) else ""
     raw = bytes.fromhex(bare) if is_hex64(bare) else _decode("npub", bare)
     if raw is None:
-        raise BadKey(f"give npub1… or 64 hex digits: not a valid public key ({len(bare)} characters given)")
+        raise BadKey(f"not a valid public key ({len(bare)} characters given); give npub1… or 64 hex digits")
     try:
         PublicKeyXOnly(raw)
     except ValueError:

@@ -75,7 +75,7 @@ def encrypt_secret(secret: Secret, password: str, *, log_n: int = 18) -> str:
     try:
         key = _password_key(password, salt, log_n)
     except MemoryError:
-        problem = f"choose a smaller log_n: this machine cannot provide {_memory(log_n)} of memory"
+        problem = f"this machine cannot provide {_memory(log_n)} of memory; choose a smaller log_n"
         raise InvalidSetting("log_n", "argument", problem) from None
     cipher, short_nonce = _xchacha20_poly1305(key, nonce)
     box = cipher.encrypt(short_nonce, secret.reveal(), _NOT_TRACKED)
@@ -96,8 +96,7 @@ def decrypt_secret(text: str, password: str) -> Secret:
         key = _password_key(password, sealed.salt, sealed.log_n)
     except MemoryError:
         raise BadKey(
-            "open this encrypted key on a machine with more memory: this machine cannot provide the "
-            f"{_memory(sealed.log_n)} that the key needs; the key is unchanged"
+            f"this machine cannot provide the {_memory(sealed.log_n)} that the key needs; the key is unchanged; open this encrypted key on a machine with more memory"
         ) from None
     cipher, short_nonce = _xchacha20_poly1305(key, sealed.nonce)
     try:
@@ -127,7 +126,7 @@ def _parse(text: str) -> _EncryptedKey:
     raw = _decode(bare)
     if raw is None:
         remedy = typing_error(bare, _PREFIX, _CHARS) or f"give {_PREFIX}1…"
-        raise BadKey(f"{remedy}: not a valid encrypted key (ncryptsec): {len(bare)} characters given")
+        raise BadKey(f"not a valid encrypted key (ncryptsec), {len(bare)} characters given; {remedy}")
     if raw[0] != _VERSION:
         raise BadKey(
             f"this encrypted key has version {raw[0]} of NIP-49; only version {_VERSION} is supported"

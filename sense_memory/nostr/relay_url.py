@@ -22,7 +22,7 @@ _SAFE: Final = "!$%&'()*+,-./:;=?@_~"  # of RFC 3986, and `%`, because the URL i
 _unseen = re.compile(r"[\x00-\x20\x7f-\xa0\\]").search
 _MAX_SHOWN_LABEL_CHARS: Final = 32  # of a host name in an error: keys are longer
 
-_NO_HOST: Final = "give a relay URL such as wss://relay.example: this one has an impossible host or port"
+_NO_HOST: Final = "this relay URL has an impossible host or port; give one such as wss://relay.example"
 _hostname = re.compile(r"(?!-)[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*").fullmatch
 
 

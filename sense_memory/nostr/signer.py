@@ -73,7 +73,7 @@ class LocalSigner:
     def from_hex(cls, text: str) -> LocalSigner:
         """A signer from 64 hex digits. Raises BadKey, which repeats no part of the text."""
         if _looks_like_nsec(text):
-            raise BadKey("use from_nsec: this looks like an nsec, not hex")
+            raise BadKey("this looks like an nsec, not hex; use from_nsec")
         return cls(parse_secret(text))
 
     @classmethod

@@ -340,7 +340,7 @@ def _checked_count(count: Callable[[str], int], text: str) -> int:
     """The cost of a text by the caller's counter; fractions are rounded up."""
     tokens: object = count(text)
     if not isinstance(tokens, int | float | np.integer) or not 0 <= tokens < math.inf:
-        raise InvalidInput("count must return a number of tokens, 0 or more; nothing was changed")
+        raise InvalidInput("count must return a number of tokens, 0 or more")
     return math.ceil(tokens)
 
 

@@ -87,7 +87,7 @@ def style_of(name: str, *, is_full: bool = True) -> Style:
         InvalidInput: there is no such style.
     """
     if not isinstance(name, str) or name not in _STYLES:  # a list cannot be looked up
-        raise InvalidInput(f"style must be one of {', '.join(_STYLES)}; nothing was changed")
+        raise InvalidInput(f"style must be one of {', '.join(_STYLES)}")
     return _STYLES[name] if is_full or name != "bracketed" else _BASIC
 
 

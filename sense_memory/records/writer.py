@@ -378,7 +378,7 @@ class Writer:
         claimed = Unsigned(event.created_at, event.kind, event.tags, event.content)
         if (event.pubkey, claimed) != (self._signer.public_key, unsigned):
             raise InvalidEvent(
-                "check the signer: it signed another event than it was given; nothing was stored or sent"
+                "the signer signed another event than it was given, so nothing was stored or sent; check the signer"
             )
         return event
 

@@ -110,7 +110,7 @@ def test_permissions_a_file_open_to_others_is_refused_with_the_command(folder, s
     with pytest.raises(UnsafeFile) as error:
         read_secret(path)
     assert f"mode {bits:04o}" in str(error.value)
-    assert str(error.value).startswith(f"run `chmod 600 '{path}'`: ")
+    assert str(error.value).endswith(f"the key was not used; run `chmod 600 '{path}'`")
     assert mode(path) == bits
     path.chmod(0o600)
     assert read_secret(path) == secret
@@ -140,9 +140,9 @@ def test_permissions_a_folder_that_everyone_can_write_is_refused_for_reading_and
 ):
     write_secret(folder / "lisa.key", secret)
     folder.chmod(bits)
-    with pytest.raises(UnsafeFile, match=f"^run `chmod go-w {folder}`: "):
+    with pytest.raises(UnsafeFile, match=f"the key was not used; run `chmod go-w {folder}`$"):
         read_secret(folder / "lisa.key")
-    with pytest.raises(UnsafeFile, match=f"^run `chmod go-w {folder}`: "):
+    with pytest.raises(UnsafeFile, match=f"the key was not used; run `chmod go-w {folder}`$"):
         write_secret(folder / "new.key", secret)
     assert not (folder / "new.key").exists()
 

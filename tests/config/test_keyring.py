@@ -409,7 +409,7 @@ def test_permissions_an_encrypted_key_that_others_could_read_or_replace_is_refus
     path = home / "keys" / "lisa.ncryptsec"
     write_ncryptsec(path, VECTOR)
     path.chmod(0o644)
-    with pytest.raises(UnsafeFile, match=f"run `chmod 600 {path}`: "):
+    with pytest.raises(UnsafeFile, match=f"; run `chmod 600 {path}`$"):
         find("lisa", ask_password=nobody)
 
 

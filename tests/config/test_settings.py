@@ -353,7 +353,7 @@ def test_the_setting_that_names_a_missing_key_file_is_to_be_corrected(home, load
     with pytest.raises(KeyMissing) as error:
         find_secret(load(environ, **options), environ=environ)
 
-    shown = f"correct {named_by}, or put the key there: the key file {path} does not exist."
+    shown = f"the key file {path} does not exist; correct {named_by}, or put the key there."
     assert str(error.value).startswith(shown)
     assert (error.value.setting, error.value.looked[-1]) == (named_by, f"the key file {path}")
 
@@ -363,7 +363,7 @@ def test_permissions_of_the_key_file_are_checked(load, tmp_path):
     path = tmp_path / "keys" / "mine.key"
     path.chmod(0o644)
     environ = {"SENSE_MEMORY_KEY_FILE": str(path)}
-    with pytest.raises(UnsafeFile, match=f"^run `chmod 600 {path}`: "):
+    with pytest.raises(UnsafeFile, match=f"; run `chmod 600 {path}`$"):
         find_secret(load(environ), environ=environ)
 
 
@@ -388,7 +388,7 @@ def test_a_readable_dotenv_with_a_key_warns_once_and_names_the_command(home, loa
     path = write_env(home, f"NOSTR_NSEC={secret.nsec()}\n", bits)
     with pytest.warns(SettingsWarning) as told:
         assert find_secret(load(), environ={})[0] == secret
-    assert [str(one.message).partition(":")[0] for one in told] == [f"run `chmod 600 {path}`"]
+    assert [str(one.message).rpartition("; ")[2] for one in told] == [f"run `chmod 600 {path}`"]
     assert secret.nsec()[5:13] not in str(told[0].message)
 
 
@@ -577,7 +577,7 @@ def test_a_mistyped_language_model_is_an_error_only_to_who_needs_it(tmp_path, te
     ) as raised:
         find_model(found, environ=environ)
     assert "sk-1" not in str(raised.value)
-    with pytest.raises(InvalidInput, match="check SENSE_MEMORY_MODEL_KEY"):
+    with pytest.raises(InvalidInput, match="the value of SENSE_MEMORY_MODEL_KEY is not a valid key"):
         find_model(
             Settings.load(home=tmp_path, environ={"SENSE_MEMORY_MODEL": "ollama:m"}),
             environ={"SENSE_MEMORY_MODEL_KEY": "two words"},

@@ -183,8 +183,8 @@ def _mistakes(nsec):
 
 
 _GIVE = "give nsec1… or 64 hex digits"
-_TYPO = "look for a typing error, because the checksum of this nsec is wrong"
-_LENGTH = "compare it with your copy, because an nsec has 63 characters"
+_TYPO = "the checksum of this nsec is wrong: look for a typing error"
+_LENGTH = "an nsec has 63 characters: compare it with your copy"
 _REMEDIES = dict.fromkeys(("mixed case", "wrong checksum", "swapped", "bech32m"), _TYPO)
 _REMEDIES |= dict.fromkeys(("cut", "doubled", "31 bytes"), _LENGTH)
 
@@ -195,7 +195,7 @@ def test_k03_bad_nsec_is_not_echoed(nsec, leaks, mistake):
     with pytest.raises(BadKey) as refused:
         parse_secret(text)
     given = f"{len(text)} characters given" if text else "nothing was given"
-    assert str(refused.value) == f"{_REMEDIES.get(mistake, _GIVE)}: not a valid secret key ({given})"
+    assert str(refused.value) == f"not a valid secret key ({given}); {_REMEDIES.get(mistake, _GIVE)}"
     whole = (
         "".join(traceback.format_exception(refused.value)) + repr(refused.value) + repr(refused.value.args)
     )

@@ -200,7 +200,7 @@ def _mistakes():
 @pytest.mark.parametrize("mistake", _mistakes())
 def test_what_is_no_encrypted_key_is_refused_without_echo(no_scrypt, mistake):
     text = _mistakes()[mistake]
-    with pytest.raises(BadKey, match=rf"\(ncryptsec\): {len(text)} characters given") as refused:
+    with pytest.raises(BadKey, match=rf"\(ncryptsec\), {len(text)} characters given") as refused:
         decrypt_secret(text, "nostr")
     assert not says(text, everything(refused.value))
 

@@ -94,7 +94,7 @@ def backup(
     secret = secret_of(settings)
     signer = LocalSigner(secret)
     if folder.exists() and not folder.is_dir():
-        raise InvalidInput(f"choose another folder: {folder} is a file, which was not touched")
+        raise InvalidInput(f"{folder} is a file, which was not touched; choose another folder")
     key = folder / f"{settings.agent}.ncryptsec"
     is_new = not key.exists()
     password = _first_line() if password_stdin else _asked(context, again=is_new)
@@ -103,7 +103,7 @@ def backup(
     stamp = datetime.fromtimestamp(time.time(), UTC).strftime("%Y%m%d-%H%M%S")
     memories = folder / f"{settings.agent}-{stamp}.jsonl"
     if memories.exists():
-        raise InvalidInput(f"try again in a second: {memories} exists, and was not touched")
+        raise InvalidInput(f"{memories} exists, and was not touched; try again in a second")
     with spinner("encrypting the key"):
         done = _keep_key(key, secret, password)
 
@@ -132,7 +132,7 @@ def _keep_key(path: Path, secret: Secret, password: str) -> str:
     except BadKey as error:
         raise BadKey(f"{error}, or give another folder for a new backup: {path} was not changed") from None
     if not same:
-        raise InvalidInput(f"choose another folder: {path} contains another key, which was not touched")
+        raise InvalidInput(f"{path} contains another key, which was not touched; choose another folder")
     return "checked" if was_there else "written"
 
 
@@ -147,7 +147,7 @@ def _asked(context: typer.Context, *, again: bool) -> str:
     from getpass import getpass
 
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        context.fail("give the password on stdin with --password-stdin: there is no terminal to type it on")
+        context.fail("there is no terminal to type the password on; give it on stdin with --password-stdin")
     password = _not_empty(getpass("Password for the key: "))
     while (
         again and _is_weak(password) and (other := getpass("Another password, or Enter to keep this one: "))

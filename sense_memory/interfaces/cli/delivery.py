@@ -88,7 +88,7 @@ def paused(state: RelayStatus) -> list[str]:
 def refuse_contradiction(context: typer.Context, wait: float, require_acks: int) -> None:
     """Refuse `--require-acks` with `--wait 0`, before anything is written."""
     if require_acks and not wait:
-        context.fail("give --wait more than 0: --require-acks waits for the answers of relays")
+        context.fail("--require-acks waits for the answers of relays; give --wait more than 0")
 
 
 async def send(store: MemoryStore, ids: Sequence[str], wait: float) -> Written:

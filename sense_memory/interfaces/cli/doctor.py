@@ -457,7 +457,7 @@ def check_clock(status: Status | None, now: float) -> Check:
         return Check(
             "clock",
             CheckState.FAIL,
-            f"set this clock: it reads {local_time(now)}, years behind, and would date memories wrongly",
+            f"this clock reads {local_time(now)}, years behind, and would date memories wrongly; set it",
         )
     found = _dated_ahead(status) if status else []
     if found:

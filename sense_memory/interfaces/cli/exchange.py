@@ -121,10 +121,12 @@ def export(
         return
     to_stdout = str(file) == "-"
     if to_stdout and (invocation.as_json or sys.stdout.isatty()):
-        context.fail("give a FILE, or redirect stdout and leave out --json: the events go to stdout")
+        context.fail(
+            "the events would go to a terminal; give a FILE, or redirect stdout and leave out --json"
+        )
     if not to_stdout and not force and file.exists():
         raise InvalidInput(
-            f"give another name, or --force to replace the file: {file} exists, and was not touched"
+            f"{file} exists, and was not touched; give another name, or --force to replace the file"
         )
 
     async def work(store: MemoryStore) -> tuple[int, Exported | None]:
@@ -197,7 +199,7 @@ def _export_readable(context: typer.Context, target: Path, only: ExportFilter, *
     invocation = of(context)
     if str(target) == "-":
         context.fail(
-            "give a folder, or a file whose name ends in .jsonl: a readable export does not go to stdout"
+            "a readable export does not go to stdout; give a folder, or a file whose name ends in .jsonl"
         )
 
     async def work(store: MemoryStore) -> Exported:
@@ -433,7 +435,7 @@ def _import_others(context: typer.Context, files: Sequence[Path], format_: str, 
     is_terminal = sys.stdin.isatty() and sys.stderr.isatty() and not invocation.as_json
     if not (wishes.dry_run or wishes.yes or is_terminal):
         context.fail(
-            "add --yes to write, or --dry-run to see what would be written: there is no terminal to ask on"
+            "there is no terminal to ask on; add --yes to write, or --dry-run to see what would be written"
         )
     with spinner("reading"):
         reading = _read(files, format_)
@@ -510,5 +512,5 @@ def _read_one(file: Path, format_: str) -> ReaderResult:
 
 
 def _unreadable(file: Path, error: OSError) -> CommandFailed:
-    problem = f"check the path: {file} cannot be read ({error.strerror}); nothing was written"
+    problem = f"{file} cannot be read ({error.strerror}); check the path"
     return CommandFailed(ExitCode.USAGE, "UnreadableFile", problem)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import os
-import select
 import sys
 import sysconfig
-import threading
-import time
-from contextlib import suppress
-from io import UnsupportedOperation
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sense_memory.errors import InvalidInput, KeyMissing, MissingExtra, SenseMemoryError
-from sense_memory.interfaces.cli import streams
+from sense_memory.errors import KeyMissing, MissingExtra, SenseMemoryError
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import DryRunOption, JsonOption, YesOption, flag
 from sense_memory.interfaces.cli.invocation import (
@@ -27,31 +21,26 @@ from sense_memory.interfaces.cli.invocation import (
     note,
     of,
     program,
-    say,
     tell,
     warnings_as_lines,
     with_options,
-    with_store,
 )
 from sense_memory.interfaces.cli.program import SETUP, app
+from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.text import as_json, safe
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from io import BufferedReader
+    from collections.abc import Sequence
 
     from sense_memory.config.settings import Settings
     from sense_memory.interfaces.harness.installation import FileChange
     from sense_memory.interfaces.harness.specs import HarnessSpec, Launch, Machine
-    from sense_memory.store import MemoryStore
+    from sense_memory.mirror.decisions import MirrorReport
 
-    _Work = Callable[[MemoryStore, dict[str, Any], Settings], Awaitable[None]]
 
 BACKUPS: Final = "harness-backups"  # in the data folder of sense-memory
 _PARTS: Final = ("server", "hooks", "skill")
-_STDIN_SECONDS: Final = 2.0  # that a hook waits for the harness's JSON
-_HOOK_SECONDS: Final = 12.0  # that a hook takes at most; harnesses stop it after 15
 _HOME_VARIABLE: Final = "SENSE_MEMORY_HOME"
 
 HarnessArgument = Annotated[
@@ -78,6 +67,15 @@ WithoutOption = Annotated[
     list[str] | None,
     typer.Option(metavar="PART", help="Leave out this part: server, hooks or skill. May be repeated."),
 ]
+SyncOption = Annotated[
+    bool,
+    flag(
+        "--sync-memory",
+        text="Also mirror the files in which the harness keeps its own memory, so that they are the same on your other "
+        "machines: at the start and end of a session, and while the server runs. With --project, its CLAUDE.md, AGENTS.md "
+        "or GEMINI.md.",
+    ),
+]
 ListOption = Annotated[
     bool, flag("--list", text="List the harnesses, which of them this machine has, and what is installed.")
 ]
@@ -91,6 +89,8 @@ ListOption = Annotated[
         "# Show the change, and write it if you say yes; in a pipe, --yes writes it:",
         "sense-memory install claude-code",
         "sense-memory install codex --without hooks --agent bob",
+        "# The harness's own memory too, on every machine:",
+        "sense-memory install claude-code --sync-memory --yes",
         codes={2: "wrong usage, or a file cannot be edited safely; nothing was changed"},
     ),
 )
@@ -103,6 +103,7 @@ def install(
     project: ProjectOption = None,
     create_key: CreateKeyOption = False,
     without: WithoutOption = None,
+    sync_memory: SyncOption = False,
     show_list: ListOption = False,
     _json: JsonOption = False,
 ) -> None:
@@ -110,12 +111,14 @@ def install(
 
     The change adds the MCP server, which gives the agent its memory tools. If the harness supports hooks, it also adds
     those: one shows the palace at the start of a session, the others keep what is said, at the end of a turn, before a
-    compaction, and at the end of the session. If the harness supports skills, it adds a skill, which says when to use the memory. All other settings and their
-    comments stay. Each file is backed up first.
+    compaction, and at the end of the session. If the harness supports skills, it adds a skill, which says when to use
+    the memory. All other settings and their comments stay. Each file is backed up first.
     """
+    from sense_memory.interfaces.cli import memory_folders
     from sense_memory.interfaces.harness import installation
+    from sense_memory.interfaces.harness.memory_folders import keeps_memory
 
-    invocation, machine = of(context), _machine()
+    invocation, machine = of(context), this_machine()
     if show_list or harness is None:
         _show_list(invocation, machine)
         return
@@ -124,17 +127,39 @@ def install(
             context.fail(f"--without takes server, hooks or skill, not {part!r}")
     if invocation.ledger is not None or invocation.relays is not None:
         context.fail(
-            "leave out --ledger and --relay: a harness uses the agent's own ledger and relays, see `relays add`"
+            "a harness uses the agent's own ledger and relays, see `relays add`; leave out --ledger and --relay"
         )
     spec, folder = _spec(context, harness), _folder(context, project)
     settings = invocation.settings()
     launch = _launch(invocation, settings, creates_key=create_key)
+    if not spec.entries and not sync_memory:
+        context.fail(f"{spec.title} gets only --sync-memory; nothing was changed")
+    if sync_memory and not keeps_memory(spec.name, in_project=folder is not None):
+        context.fail(
+            f"{spec.title} keeps no memory in files there that could be mirrored; nothing was changed"
+        )
+    launch = replace(launch, syncs=spec.name if sync_memory else "")
     parts = [part for part in _PARTS if part not in (without or ())]
-    changes = installation.plan_install(spec, machine, launch, project=folder, parts=parts)
+    changes = []
+    if spec.entries:
+        changes = installation.plan_install(spec, machine, launch, project=folder, parts=parts)
     notes = [*spec.notes, *_warnings(settings, launch, parts, has_project=folder is not None)]
-    may_write, is_shown = _asked(invocation, changes, yes=yes, dry_run=dry_run)
+    places, told = memory_folders.found_folders(spec, machine, folder) if sync_memory else ([], [])
+    reports = memory_folders.plan(invocation, places) if sync_memory else []
+    may_write, is_shown = _asked(invocation, changes, reports, yes=yes, dry_run=dry_run)
     kept = _write(changes, settings, machine, folder) if may_write else None
-    _show(invocation, spec, changes, kept, folder=folder, is_shown=is_shown, notes=notes)
+    if may_write and places:
+        reports = memory_folders.begin(invocation, places)
+    _show(
+        invocation,
+        spec,
+        changes,
+        kept,
+        folder=folder,
+        is_shown=is_shown,
+        notes=[*notes, *told],
+        reports=reports,
+    )
 
 
 @app.command(
@@ -156,32 +181,37 @@ def uninstall(
     project: ProjectOption = None,
     _json: JsonOption = False,
 ) -> None:
-    """Remove from an agent harness what `install` added, and nothing else. Memories and keys stay."""
+    """Remove from an agent harness what `install` added, and nothing else. Memories, keys and the harness's own files stay."""
+    from sense_memory.interfaces.cli import memory_folders
     from sense_memory.interfaces.harness import installation
 
-    invocation, machine = of(context), _machine()
+    invocation, machine = of(context), this_machine()
     spec, folder = _spec(context, harness), _folder(context, project)
     settings = invocation.settings()
     backups = settings.home / BACKUPS
-    changes = installation.plan_uninstall(spec, machine, project=folder, backups=backups)
+    changes = []
+    if spec.entries:
+        changes = installation.plan_uninstall(spec, machine, project=folder, backups=backups)
     may_write, is_shown = _asked(invocation, changes, yes=yes, dry_run=dry_run)
     kept = _write(changes, settings, machine, folder) if may_write else None
-    _show(invocation, spec, changes, kept, folder=folder, is_shown=is_shown)
+    ended = memory_folders.end(invocation, spec, machine, folder, apply=may_write)
+    _show(invocation, spec, changes, kept, folder=folder, is_shown=is_shown, ended=ended)
 
 
 # ── What is installed, and how ──────────────────────────────────────────────────────────
 
 
-def _machine() -> Machine:
+def this_machine() -> Machine:
+    """The machine as the formats of harnesses see it: home folder, environment, platform."""
     from sense_memory.interfaces.harness.specs import Machine
 
     return Machine(Path.home(), os.environ, sys.platform)
 
 
 def _spec(context: typer.Context, name: str) -> HarnessSpec:
-    from sense_memory.interfaces.harness.specs import HARNESSES
+    from sense_memory.interfaces.harness.specs import HARNESSES, MEMORY_ONLY
 
-    found = HARNESSES.get(name.lower())
+    found = HARNESSES.get(name.lower()) or MEMORY_ONLY.get(name.lower())
     if found is None:
         context.fail(f"no harness {safe(name[:40])!r}; choose {', '.join(HARNESSES)}")
     return found
@@ -222,15 +252,15 @@ def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_p
                 _, place = find_secret(settings)
             if place == "NOSTR_NSEC in the environment":
                 found.append(
-                    f"keep the key in a file, see `{program()} init`: a harness may not see this shell's NOSTR_NSEC"
+                    f"a harness may not see this shell's NOSTR_NSEC; keep the key in a file, see `{program()} init`"
                 )
         except KeyMissing:
-            found.append(f"run `{program()} init`, or install with --create-key: the agent has no key yet")
+            found.append(f"the agent has no key yet; run `{program()} init`, or install with --create-key")
         except SenseMemoryError as error:
             found.append(with_options(error))
     if {".cache", "Caches"} & set(Path(launch.program[0]).parts):
         found.append(
-            "install this program with pipx or uv tool first: it runs from a cache, which may be emptied"
+            "this program runs from a cache, which may be emptied; install it with pipx or uv tool first"
         )
     if has_project:
         found.append(
@@ -252,15 +282,28 @@ def _write(
 
 
 def _asked(
-    invocation: Invocation, changes: Sequence[FileChange], *, yes: bool, dry_run: bool
+    invocation: Invocation,
+    changes: Sequence[FileChange],
+    reports: Sequence[MirrorReport] = (),
+    *,
+    yes: bool,
+    dry_run: bool,
 ) -> tuple[bool, bool]:
     """Whether to write changes, and whether they were shown: a terminal shows them and asks, elsewhere nobody is asked."""
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and not invocation.as_json
     is_same = all(change.action == "unchanged" for change in changes)
-    if yes or dry_run or not is_terminal or is_same:
+    if yes or dry_run or not is_terminal or (is_same and not reports):
         return yes and not dry_run, False
     _show_changes(changes)
+    _show_reports(reports)
     return confirm("Write this?"), True
+
+
+def _show_reports(reports: Sequence[MirrorReport]) -> None:
+    from sense_memory.interfaces.cli.mirror import show_report
+
+    for report in reports:
+        show_report(report)
 
 
 def _show_changes(changes: Sequence[FileChange]) -> None:
@@ -280,6 +323,8 @@ def _show(
     folder: Path | None,
     is_shown: bool,
     notes: Sequence[str] = (),
+    reports: Sequence[MirrorReport] = (),
+    ended: Sequence[str] = (),
 ) -> None:
     """Show a plan, unless it is shown already; `kept` are the backups where it was written, None where it was not."""
     if invocation.as_json:
@@ -298,12 +343,18 @@ def _show(
             "applied": kept is not None,
             "files": files,
         }
-        typer.echo(as_json({**result, "backups": [str(path) for path in kept or ()], "notes": list(notes)}))
+        result |= {"backups": [str(path) for path in kept or ()], "notes": list(notes)}
+        typer.echo(as_json(result | {"mirrors": shape_of(list(reports)), "no_longer_mirrored": list(ended)}))
         return
     if not is_shown:
         _show_changes(changes)
+    if reports and (not is_shown or kept is not None):
+        _show_reports(reports)
+    for folder_name in ended:
+        typer.echo(f"mirror ends: {safe(folder_name)} (its files stay)")
     changed = [change for change in changes if change.action != "unchanged"]
-    if not changed:
+    changed += [report for report in reports if report.is_plan and report.changed]
+    if not changed and not ended and not reports:
         tell(f"{spec.title}: nothing to change.")
     elif kept is not None:
         backups = f" Backups are in {safe(str(kept[0].parent))}." if kept else ""
@@ -339,142 +390,3 @@ def _show_list(invocation: Invocation, machine: Machine) -> None:
         state = f"installed: {', '.join(installed)}" if installed else found
         typer.echo(f"{row['name']:{width}}  {state}")
     tell(f"To see what would be written: {program()} install HARNESS")
-
-
-# ── Hooks ───────────────────────────────────────────────────────────────────────────────
-
-hooks = app.group(
-    "hook",
-    no_args_is_help=True,
-    rich_help_panel=SETUP,
-    help="Run a hook of an agent harness; `install` adds these commands to its settings.\n\nA hook reads the harness's JSON from "
-    "stdin, contacts no relay, and always exits with 0; stderr reports a problem.",
-    epilog=ends("sense-memory hook session-start < /dev/null"),
-)
-
-
-@hooks.command(
-    "session-start",
-    epilog=ends("sense-memory hook session-start < /dev/null", codes={1: "never", 2: "wrong options"}),
-)
-def session_start(context: typer.Context, _json: JsonOption = False) -> None:
-    """Print the compressed palace and the newest journal entries as JSON, the context of a new session."""
-
-    async def work(store: MemoryStore, _: dict[str, Any], _settings: Settings) -> None:
-        from sense_memory.interfaces.harness.hooks import session_start as answer
-
-        told = await answer(store, time.time())
-        if told:
-            typer.echo(told)
-
-    _run_hook(of(context), "session-start", work)
-
-
-@hooks.command(
-    "turn-end",
-    epilog=ends("sense-memory hook turn-end < /dev/null", codes={1: "never", 2: "wrong options"}),
-)
-def turn_end(context: typer.Context, _json: JsonOption = False) -> None:
-    """Store the new messages of the harness's transcript as a conversation."""
-    _run_hook(of(context), "turn-end", _keeping("turn_end"))
-
-
-@hooks.command(
-    "pre-compact",
-    epilog=ends("sense-memory hook pre-compact < /dev/null", codes={1: "never", 2: "wrong options"}),
-)
-def pre_compact(context: typer.Context, _json: JsonOption = False) -> None:
-    """Store the messages of the harness's transcript as a conversation, and note that in the journal."""
-    _run_hook(of(context), "pre-compact", _keeping("pre_compact"))
-
-
-@hooks.command(
-    "session-end",
-    epilog=ends("sense-memory hook session-end < /dev/null", codes={1: "never", 2: "wrong options"}),
-)
-def session_end(context: typer.Context, _json: JsonOption = False) -> None:
-    """Store the messages of the harness's transcript as a conversation, and note in the journal what was said last."""
-    _run_hook(of(context), "session-end", _keeping("session_end"))
-
-
-def _keeping(function: str) -> _Work:
-    """The work of a hook that keeps messages, silently: Gemini CLI shows stderr to the user."""
-
-    async def work(store: MemoryStore, event: dict[str, Any], settings: Settings) -> None:
-        from sense_memory.interfaces.harness import hooks as answers
-
-        await getattr(answers, function)(store, event, settings.proposals)
-
-    return work
-
-
-def _run_hook(invocation: Invocation, name: str, work: _Work) -> None:
-    """Run a hook on the agent's store. No failure may stop the harness, nor may the hook go on for ever."""
-    patience = threading.Timer(_HOOK_SECONDS, _give_up, (invocation, name))
-    patience.daemon = True
-    patience.start()
-    problem = ""
-    try:
-        event = _event()
-        with warnings_as_lines():
-            from sense_memory.config.settings import find_secret
-            from sense_memory.nostr.signer import LocalSigner
-
-            settings = invocation.load()
-            signer = LocalSigner(find_secret(settings)[0])  # a hook cannot ask for a password
-        asyncio.run(with_store(settings, signer, lambda store: work(store, event, settings)))
-    except (SenseMemoryError, OSError) as error:
-        problem = f"the hook did nothing: {error}"
-    except Exception as error:  # a bug of ours must not stop the harness; its text could hold a memory
-        if isinstance(error, streams.OutputFailed):
-            streams.drop()
-        problem = f"the hook failed: {type(error).__name__}"
-    finally:
-        patience.cancel()
-    if problem:
-        say("sense-memory", problem)
-    _note(invocation, name, problem)
-
-
-def _give_up(invocation: Invocation, name: str) -> None:
-    """End this process. What it had begun to write is not in the ledger, as after a power cut; the next hook repeats it."""
-    _note(
-        invocation, name, f"the hook was given up after {_HOOK_SECONDS:.0f} s; the next one repeats its work"
-    )
-    os._exit(0)
-
-
-def _note(invocation: Invocation, name: str, problem: str) -> None:
-    """Write into the log of hooks what `doctor` shows."""
-    from sense_memory.interfaces.harness.hook_log import HookFailure, note_failure, note_success
-
-    with suppress(SenseMemoryError, OSError):  # without settings there is no folder for a log
-        home = invocation.load().home
-        if problem:
-            note_failure(home, HookFailure(time.time(), name, problem))
-        else:
-            note_success(home, name)
-
-
-def _event() -> dict[str, Any]:
-    from sense_memory.interfaces.harness import hooks as answers
-
-    if sys.stdin.isatty():
-        return {}
-    text, stdin = bytearray(), cast("BufferedReader", sys.stdin.buffer)
-    # Until the object is complete or nothing more comes: a harness may leave stdin open.
-    while not answers.is_whole(text) and _has_more(stdin):
-        data = stdin.read1(answers.MAX_INPUT_BYTES)
-        if not data:
-            break
-        text += data
-        if len(text) > answers.MAX_INPUT_BYTES:
-            raise InvalidInput("the harness's JSON is too long")
-    return answers.event_of(text)
-
-
-def _has_more(stdin: BufferedReader) -> bool:
-    """Whether stdin has more to read, or its end, within 2 s. A stdin without a file descriptor is always ready."""
-    with suppress(UnsupportedOperation):
-        return bool(select.select([stdin], [], [], _STDIN_SECONDS)[0])
-    return True

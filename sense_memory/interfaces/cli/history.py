@@ -364,7 +364,7 @@ async def _draft(store: MemoryStore, number: int | None) -> Draft:
     raise CommandFailed(
         ExitCode.NOT_FOUND,
         "NotFound",
-        f"see `{program()} drafts` for the numbers: there is no draft {number}",
+        f"there is no draft {number}; see `{program()} drafts` for the numbers",
     )
 
 

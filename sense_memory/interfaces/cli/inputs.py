@@ -206,9 +206,7 @@ def text_or_stdin(argument: str | None, what: str, *, is_lines: bool = False) ->
     if is_lines and text.endswith("\n"):
         text = text.removesuffix("\n").removesuffix("\r")
     if not text:  # empty stdin is usually an accident, and would replace the memory
-        raise InvalidInput(
-            f"give the {what} on stdin, or as an argument: stdin is empty, and nothing was written"
-        )
+        raise InvalidInput(f"stdin is empty; give the {what} there, or as an argument")
     return text
 
 
@@ -220,7 +218,7 @@ def question(words: Sequence[str]) -> str:
     """
     found = " ".join(words)
     if not found.strip():
-        raise InvalidInput("give some words to look for: the question is empty")
+        raise InvalidInput("the question is empty; give some words to look for")
     return found
 
 
@@ -345,7 +343,7 @@ def _read_stdin(limit: int, what: str, remedy: str) -> bytes:
     try:
         return _read(typer.get_binary_stream("stdin"), limit, "stdin", what, remedy)
     except OSError as error:
-        raise InvalidInput(f"stdin could not be read ({error.strerror}); nothing was written") from None
+        raise InvalidInput(f"stdin could not be read ({error.strerror})") from None
 
 
 def _read(file: BinaryIO, limit: int, where: str, what: str, remedy: str) -> bytes:

@@ -158,8 +158,7 @@ def check_ledger(settings: Settings) -> None:
     path = settings.ledger
     if _is_new(path):
         raise InvalidInput(
-            f"check --ledger: there is no ledger {path}, and nothing was made. Commands that write (remember, journal, "
-            "forget, import) and sync make a new one"
+            f"there is no ledger {path}; check --ledger. Commands that write (remember, journal, forget, import) and sync make a new one"
         )
 
 
@@ -350,15 +349,14 @@ def no_relays() -> CommandFailed:
     return CommandFailed(
         ExitCode.USAGE,
         "NoRelays",
-        f"add a relay with `{program()} relays add wss://relay.example`, or start one with `{program()} relay`: "
-        "no relays are configured, so everything stays on this machine",
+        f"no relays are configured, so everything stays on this machine; add a relay with `{program()} relays add wss://relay.example`, or start one with `{program()} relay`",
     )
 
 
 def unknown(what: str) -> CommandFailed:
     """The error for a name that is not in the ledger if no relay ever showed everything; `what` includes its verb."""
     problem = f"{what} not in the local ledger, but no relay ever showed everything, so a relay may have it"
-    return CommandFailed(ExitCode.ERROR, "NotSynced", f"run `{program()} sync`, then try again: {problem}")
+    return CommandFailed(ExitCode.ERROR, "NotSynced", f"{problem}; run `{program()} sync`, then try again")
 
 
 def too_few(wanted: int, acks: int, what: str) -> str:

@@ -85,7 +85,7 @@ async def _entry_id(store: MemoryStore, given: str) -> str:
             ExitCode.NOT_FOUND, "NotFound", f"no journal entry with the id {begin!r}; nothing was removed"
         )
     if len(found) > 1:
-        raise InvalidInput(f"give more digits of the id: {len(found)} entries begin with {begin!r}")
+        raise InvalidInput(f"{len(found)} entries begin with {begin!r}; give more digits of the id")
     return found[0]
 
 

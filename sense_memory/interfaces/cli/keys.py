@@ -72,13 +72,14 @@ def init(
     """Make an agent's key, or import one. An existing key is never overwritten.
 
     The key owns the memory: whoever has the key can read and write everything, and without the key nobody can. With
-    --show-nsec, an existing key is shown again. An encrypted key (ncryptsec, as `backup` writes it) is opened with its
+    --show-nsec, an existing key is shown again. A terminal is then asked what to connect: harnesses that are on this
+    machine, relays, an embedder; each can be declined. An encrypted key (ncryptsec, as `backup` writes it) is opened with its
     password and stored in a plain key file that only you can read.
     """
     if password_stdin and not import_key:
-        context.fail("give --import too: --password-stdin passes the password of an imported key")
+        context.fail("--password-stdin passes the password of an imported key; give --import too")
     if context.args:  # the argument is never repeated, because it may be the key
-        context.fail("pass a key on stdin or type it unseen, see --import: init takes no argument")
+        context.fail("init takes no argument; pass a key on stdin or type it unseen, see --import")
     from sense_memory.nostr.keys import npub
 
     invocation = of(context)
@@ -102,6 +103,10 @@ def init(
     else:
         _explain(settings, npub(public_key), place, done, shown)
     _warn_if_unused(settings, public_key, place)
+    if done != "shown":
+        from sense_memory.interfaces.cli.first_questions import ask_all
+
+        ask_all(context, settings)
 
 
 def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: bool) -> tuple[Secret, str, str]:
@@ -115,8 +120,7 @@ def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: boo
         return secret, place, "shown"
     if place:
         raise UnsafeFile(
-            "choose another agent name for another key, such as `sense-memory --agent bob init`, because agent "
-            f"{settings.agent} has a key already, in {place}: a key is never overwritten or hidden, and nothing was changed"
+            f"agent {settings.agent} has a key already, in {place}, and a key is never overwritten or hidden; choose another agent name for another key, such as `sense-memory --agent bob init`"
         )
     secret = imported() if imported else Secret.generate()
     write_secret(settings.key_file, secret)
@@ -159,10 +163,7 @@ def _imported(*, password_stdin: bool) -> Secret:
     except BadKey as error:
         problem = f"{error}; nothing was written"
     except KeyMissing:
-        problem = (
-            "run this in a terminal, or pass the password as the second line of stdin with --password-stdin: the key "
-            "that was given is encrypted, and nothing was written"
-        )
+        problem = "the key that was given is encrypted, and nothing was written; run this in a terminal, or pass the password as the second line of stdin with --password-stdin"
     raise InvalidInput(problem)
 
 

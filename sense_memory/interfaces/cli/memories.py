@@ -149,8 +149,7 @@ def remember(
     if many is not None:
         if name is not None or set(details.given) - {"contradictions"}:
             context.fail(
-                "give --many without a NAME and without palace options but --contradictions: the rest comes from the "
-                "file"
+                "with --many, names and palace options come from the file; give neither, but --contradictions"
             )
         remember_many(context, inputs.entries(many), contradictions, wait, require_acks)
     elif name is None:
@@ -232,8 +231,7 @@ def remember_in_palace(
         known = await path_of(store, path)
         if known is None:
             raise InvalidAddress(
-                f"give the path DOMAIN/FACET/KEY, because no palace memory here has the key {path!r}; "
-                "nothing was changed"
+                f"no palace memory here has the key {path!r}; give the path DOMAIN/FACET/KEY"
             )
         domain, facet, key = parts(await _as_spelled(invocation, store, "/".join(parts(known))))
         is_renewed = await _says(store, f"{domain}/{facet}/{key}", text)
@@ -385,7 +383,7 @@ def _check_paths(names: Sequence[str]) -> None:
     "sense-memory forget user_timezone --wait 0",
     codes={
         3: "forgotten here, but fewer relays than --require-acks accepted the deletion",
-        4: "no such memory here or on any relay; nothing was written",
+        4: "no such memory here or on any relay",
     },
     panel=MEMORIES,
     writes=True,

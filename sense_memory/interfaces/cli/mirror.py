@@ -58,16 +58,16 @@ class _Mirrored:
 def _wrong(given: Any) -> str:
     """What is wrong with options that were given together; empty if nothing."""
     changes = given.project or given.only or given.allow
-    if given.status and (given.apply or given.stop or changes or given.empty):
+    if given.status and (given.yes or given.stop or changes or given.empty):
         return "--status only shows; leave out the other options"
-    if given.stop and (given.folder is None or given.apply or changes or given.empty):
+    if given.stop and (given.folder is None or given.yes or changes or given.empty):
         return "--stop takes a FOLDER and no other option"
     if given.folder is None and changes:
         return "give the FOLDER that the options are for"
     if given.empty not in {"", *_EMPTY}:
         return f"--empty takes restore or delete, not {given.empty!r}"
-    if given.empty and (given.folder is None or not given.apply):
-        return "--empty needs a FOLDER and --apply"
+    if given.empty and (given.folder is None or not given.yes):
+        return "--empty needs a FOLDER and --yes"
     return ""
 
 
@@ -81,21 +81,17 @@ def _show(found: _Mirrored, given: Any) -> None:
     elif not found.reports:
         tell(f"No folder is mirrored. To see what a mirror would do: {program()} mirror FOLDER")
     for report in found.reports:
-        _show_report(report, is_status=found.is_status)
+        show_report(report, is_status=found.is_status)
     if given.folder is not None and not given.only and (given.folder / ".git").exists():
         tell(
             "This is a repository: every text file in it counts as a memory. To mirror only what agents read: "
             "--only CLAUDE.md --only AGENTS.md"
         )
-    if (
-        found.reports
-        and not (given.apply or found.is_status)
-        and not any(one.problem for one in found.reports)
-    ):
-        tell("Nothing was written. Add --apply to do it, and to keep the folder in step from now on.")
+    if found.reports and not (given.yes or found.is_status) and not any(one.problem for one in found.reports):
+        tell("Nothing was written. Add --yes to do it, and to keep the folder in step from now on.")
 
 
-def _show_report(report: MirrorReport, *, is_status: bool) -> None:
+def show_report(report: MirrorReport, *, is_status: bool = False) -> None:
     """A folder with its project, and what is done about its files."""
     step = f"{quantity(report.in_step_count, 'file')} in step"
     typer.echo(f"{one_line(report.folder)} is {one_line(report.project)}: {step}")
@@ -115,15 +111,15 @@ def _show_report(report: MirrorReport, *, is_status: bool) -> None:
     "# What would be done; nothing is written:",
     "sense-memory mirror ~/notes",
     "# Do it, and keep the folder in step from now on:",
-    "sense-memory mirror ~/notes --apply",
+    "sense-memory mirror ~/notes --yes",
     "# Of a repository, only the files that agents read:",
-    "sense-memory mirror . --only CLAUDE.md --only AGENTS.md --apply",
+    "sense-memory mirror . --only CLAUDE.md --only AGENTS.md --yes",
     "# Bring all mirrored folders in step now, and see where they stand:",
-    "sense-memory mirror --apply",
+    "sense-memory mirror --yes",
     "sense-memory mirror --status",
     codes={1: "a folder was left alone as a whole, and the output says why; the others were done"},
     panel=AGENTS,
-    creates=lambda given: given.apply,
+    creates=lambda given: given.yes,
     json=_Mirrored.data,
     shows=_show,
     refuses=_wrong,
@@ -138,7 +134,9 @@ async def mirror(
             metavar="FOLDER", show_default=False, help="The folder. Without it, every mirrored folder."
         ),
     ] = None,
-    apply: Annotated[bool, flag("--apply", text="Do it. Without this option, only show it.")] = False,
+    yes: Annotated[
+        bool, flag("--yes", "-y", "--apply", text="Do it. Without this option, only show it.")
+    ] = False,
     status: Annotated[
         bool, flag("--status", text="Show the mirrored folders, and what is not in step.")
     ] = False,
@@ -184,7 +182,7 @@ async def mirror(
     brings it back. Binary, large and unreadable files, links, and files that look like credentials are left alone and
     named.
 
-    `watch` and `mcp` keep all mirrored folders in step while they run; `mirror --apply` does it once.
+    `watch` and `mcp` keep all mirrored folders in step while they run; `mirror --yes` does it once.
     """
     if stop and folder is not None:
         was = store.mirror.remove(folder)
@@ -192,11 +190,11 @@ async def mirror(
         return _Mirrored((), stopped=f"{folder} is {said}")
     about: dict[str, Any] = {"project": project, "only": only or (), "allow": allow or ()}
     if folder is None:
-        if apply:
+        if yes:
             return _Mirrored(await store.mirror.sync(seconds=wait))
         plans = [await _planned(store, one.folder) for one in store.mirror.all()]
         return _Mirrored([plan for plan in plans if plan is not None], is_status=status)
-    if not apply:
+    if not yes:
         return _Mirrored([await store.mirror.plan(folder, **about)], is_status=status)
     await store.mirror.add(folder, **about)
     return _Mirrored(await store.mirror.sync(folder, seconds=wait, empty=empty or "ask"))  # type: ignore[arg-type]

@@ -44,7 +44,7 @@ def parts(path: str) -> tuple[str, str, str]:
     if len(found) != 3 or not all(found):
         raise InvalidAddress(
             "give a path DOMAIN/FACET/KEY, such as people/facts/lisa, or a flat key, which has no '/'; "
-            f"{path!r} is neither, and nothing was changed"
+            f"{path!r} is neither"
         )
     return found[0], found[1], found[2]
 

@@ -57,7 +57,8 @@ _MODULES: Final = {  # by command, in the order of `--help`: what a new user nee
     "backup": "backup",
     **dict.fromkeys(("export", "import"), "exchange"),
     "mirror": "mirror",
-    **dict.fromkeys(("install", "uninstall", "hook"), "harness"),
+    **dict.fromkeys(("install", "uninstall"), "harness"),
+    "hook": "hook",
     "completion": "completion",
     "help": "program",
 }
@@ -100,10 +101,7 @@ class Commands(Group):
         options = args[: args.index("--")] if "--" in args else args
         for_programs = "--json" in options
         if any(_is_secret(arg) for arg in args):
-            problem = (
-                "pass a secret key on stdin, or paste it where "
-                "`sense-memory init --import` asks for it: other programs and the shell's history see arguments, so this one was refused"
-            )
+            problem = "a secret key was given as an argument, which other programs and the shell's history see, so it was refused; pass it on stdin, or paste it where `sense-memory init --import` asks for it"
             _end(ExitCode.USAGE, "UsageError", problem, for_programs=for_programs)
         try:
             context = super().make_context(info_name, args, parent, **extra)
@@ -164,11 +162,11 @@ def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
         raise error  # typer shows the page
     message = error.format_message()
     if is_page or message == "Missing command.":
-        message = f"name a command: `{error.ctx.command_path} --help` lists them"
+        message = f"a command is missing; `{error.ctx.command_path} --help` lists them"
     if message.startswith("Got unexpected extra argument"):
         message = _too_many(error.ctx)
     if _is_dashed(message) and {*_TEXTS, "QUERY..."}.intersection(_arguments(error.ctx)):
-        message = f"write `--` before a text that begins with a dash: {message[0].lower()}{message[1:]}"
+        message = f"{message[0].lower()}{message[1:]}; write `--` before a text that begins with a dash"
     if message.startswith("Option '--preset' requires"):
         from sense_memory.config.relays import presets
 
@@ -191,7 +189,7 @@ def _too_many(ctx: Any) -> str:
     if "WHEN" in names:
         return 'put the time in quotes, such as "2 days ago": several words were given'
     if names and names[-1] in _TEXTS:
-        return f"put the text in quotes: {names[-1]} is one argument, and several words were given"
+        return f"{names[-1]} is one argument, and several words were given; put the text in quotes"
     taken = f"only {' and '.join(names)}" if names else "no arguments"
     return f"`{ctx.command_path}` takes {taken}"
 

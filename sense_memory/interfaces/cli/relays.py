@@ -229,11 +229,11 @@ def _configured(settings: Settings) -> set[str]:
 
 def _not_removed(relay: str, settings: Settings, *, all_agents: bool) -> CommandFailed:
     if not all_agents and relay in _configured(settings):
-        problem = f"run `{program()} relays remove {quoted(relay)} --all-agents`: it is a relay of all agents"
+        problem = f"it is a relay of all agents; run `{program()} relays remove {quoted(relay)} --all-agents`"
     else:
         whose = "all agents" if all_agents else f"agent {settings.agent!r}"
         problem = f"{relay} is not among the relays of {whose}"
-    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"{problem}; nothing was changed")
+    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", f"{problem}")
 
 
 def _report(

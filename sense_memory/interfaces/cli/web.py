@@ -78,7 +78,7 @@ async def _serve(
     try:
         listener = listening_socket(LOOPBACK, port)
     except OSError as error:
-        problem = f"choose another --port, or leave --port out: port {port} cannot be used ({error.strerror})"
+        problem = f"port {port} cannot be used ({error.strerror}); choose another --port, or leave --port out"
         raise CommandFailed(ExitCode.ERROR, "OSError", problem) from None
     with listener:
         access = ServerSecrets(listener.getsockname()[1], may_edit)

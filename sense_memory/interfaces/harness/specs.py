@@ -98,12 +98,14 @@ class Launch:
         options: global options, such as `--agent bob`.
         creates_key: whether the MCP server may make a key on first use.
         env: variables of the environment that hold no secret.
+        syncs: the harness whose own memory the hooks bring in step; empty for none.
     """
 
     program: tuple[str, ...]
     options: tuple[str, ...] = ()
     creates_key: bool = False
     env: Mapping[str, str] = field(default_factory=dict)
+    syncs: str = ""
 
     @property
     def server_args(self) -> list[str]:
@@ -122,7 +124,12 @@ class Launch:
 
     def _hook(self, name: str) -> str:
         env = ["env", *(f"{key}={value}" for key, value in self.env.items())] if self.env else []
-        return shlex.join([*env, *self.program, "hook", name, *self.options])
+        return shlex.join([*env, *self.program, "hook", name, *self.hook_options])
+
+    @property
+    def hook_options(self) -> tuple[str, ...]:
+        """The options of every hook."""
+        return (*self.options, *(("--sync-memory", self.syncs) if self.syncs else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +243,8 @@ def _first_existing(*paths: Path) -> Path:
 # ── Claude ──────────────────────────────────────────────────────────────────────────────
 
 
-def _claude(machine: Machine) -> Path:
+def claude_folder(machine: Machine) -> Path:
+    """Where Claude Code keeps its files."""
     return machine.folder("CLAUDE_CONFIG_DIR", machine.home / ".claude")
 
 
@@ -244,7 +252,9 @@ def _claude_state(machine: Machine) -> Path:
     return machine.folder("CLAUDE_CONFIG_DIR", machine.home) / ".claude.json"
 
 
-_CLAUDE_FILE: Final = _at(lambda machine: _claude(machine) / "settings.json", ".claude/settings.local.json")
+_CLAUDE_FILE: Final = _at(
+    lambda machine: claude_folder(machine) / "settings.json", ".claude/settings.local.json"
+)
 
 CLAUDE_HOOKS: Final[Mapping[str, Callable[[Launch], Any]]] = {
     "SessionStart": _hook(SESSION_START),
@@ -258,9 +268,9 @@ CLAUDE_CODE: Final = HarnessSpec(
     (
         _json_server(_at(_claude_state, ".mcp.json"), "mcpServers", type="stdio"),
         *_hooks(_CLAUDE_FILE, CLAUDE_HOOKS),
-        _skill(lambda machine: _claude(machine) / "skills", ".claude/skills"),
+        _skill(lambda machine: claude_folder(machine) / "skills", ".claude/skills"),
     ),
-    lambda machine: (_claude(machine), "claude"),
+    lambda machine: (claude_folder(machine), "claude"),
     (
         "https://code.claude.com/docs/en/mcp",
         "https://code.claude.com/docs/en/hooks",
@@ -286,11 +296,12 @@ CLAUDE_DESKTOP: Final = HarnessSpec(
 # ── Codex and Gemini CLI ────────────────────────────────────────────────────────────────
 
 
-def _codex(machine: Machine) -> Path:
+def codex_folder(machine: Machine) -> Path:
+    """Where Codex keeps its files."""
     return machine.folder("CODEX_HOME", machine.home / ".codex")
 
 
-_CODEX_FILE: Final = _at(lambda machine: _codex(machine) / "hooks.json", ".codex/hooks.json")
+_CODEX_FILE: Final = _at(lambda machine: codex_folder(machine) / "hooks.json", ".codex/hooks.json")
 
 _CODEX_END_SECONDS: Final = 3  # more is warned of, and cut to this
 _CODEX_HOOKS: Final = {
@@ -305,15 +316,15 @@ CODEX: Final = HarnessSpec(
     (
         Entry(
             "server",
-            _at(lambda machine: _codex(machine) / "config.toml", ".codex/config.toml"),
+            _at(lambda machine: codex_folder(machine) / "config.toml", ".codex/config.toml"),
             EntryKind.TOML_TABLE,
             ("mcp_servers", NAME),
             _server(),
         ),
         *_hooks(_CODEX_FILE, _CODEX_HOOKS),
-        _skill(lambda machine: _codex(machine) / "skills", None),
+        _skill(lambda machine: codex_folder(machine) / "skills", None),
     ),
-    lambda machine: (_codex(machine), "codex"),
+    lambda machine: (codex_folder(machine), "codex"),
     (
         "https://developers.openai.com/codex/mcp",
         "https://developers.openai.com/codex/hooks",
@@ -324,11 +335,12 @@ CODEX: Final = HarnessSpec(
 )
 
 
-def _gemini(machine: Machine) -> Path:
+def gemini_folder(machine: Machine) -> Path:
+    """Where Gemini CLI keeps its files."""
     return machine.folder("GEMINI_CLI_HOME", machine.home) / ".gemini"
 
 
-_GEMINI: Final = _at(lambda machine: _gemini(machine) / "settings.json", ".gemini/settings.json")
+_GEMINI: Final = _at(lambda machine: gemini_folder(machine) / "settings.json", ".gemini/settings.json")
 
 
 def _gemini_hook(event: str) -> Callable[[Launch], Any]:
@@ -346,9 +358,9 @@ GEMINI_CLI: Final = HarnessSpec(
     (
         _json_server(_GEMINI, "mcpServers"),
         *_hooks(_GEMINI, _GEMINI_HOOKS),
-        _skill(lambda machine: _gemini(machine) / "skills", ".gemini/skills"),
+        _skill(lambda machine: gemini_folder(machine) / "skills", ".gemini/skills"),
     ),
-    lambda machine: (_gemini(machine), "gemini"),
+    lambda machine: (gemini_folder(machine), "gemini"),
     (
         "https://geminicli.com/docs/tools/mcp-server",
         "https://geminicli.com/docs/hooks/reference",
@@ -423,7 +435,7 @@ def opencode_plugin(launch: Launch) -> str:
     text = (files(__package__) / "scripts" / "opencode.js").read_text("utf-8")
     for line, value in (
         ('PROGRAM = ["sense-memory"]', launch.program),
-        ("OPTIONS = []", launch.options),
+        ("OPTIONS = []", launch.hook_options),
         ("ENVIRONMENT = {}", dict(launch.env)),
     ):
         name = line.partition(" = ")[0]
@@ -455,7 +467,8 @@ OPENCODE: Final = HarnessSpec(
 )
 
 
-def _openclaw(machine: Machine) -> Path:
+def openclaw_folder(machine: Machine) -> Path:
+    """Where OpenClaw keeps its files."""
     home = machine.folder("OPENCLAW_HOME", machine.home)
     return machine.folder("OPENCLAW_STATE_DIR", home / ".openclaw")
 
@@ -465,18 +478,33 @@ OPENCLAW: Final = HarnessSpec(
     "OpenClaw",
     (
         _json_server(
-            _at(lambda machine: machine.folder("OPENCLAW_CONFIG_PATH", _openclaw(machine) / "openclaw.json")),
+            _at(
+                lambda machine: machine.folder(
+                    "OPENCLAW_CONFIG_PATH", openclaw_folder(machine) / "openclaw.json"
+                )
+            ),
             "mcp",
             "servers",
         ),
-        _skill(lambda machine: _openclaw(machine) / "skills", None),
+        _skill(lambda machine: openclaw_folder(machine) / "skills", None),
     ),
-    lambda machine: (_openclaw(machine), "openclaw"),
+    lambda machine: (openclaw_folder(machine), "openclaw"),
     (
         "https://docs.openclaw.ai/cli/mcp",
         "https://docs.openclaw.ai/tools/skills",
         "read: the documentation in the package openclaw 2026.9.6",
     ),
+)
+
+# ── Hermes ──────────────────────────────────────────────────────────────────────────────
+
+HERMES: Final = HarnessSpec(
+    "hermes",
+    "Hermes",
+    (),  # its settings are YAML, which is not edited here
+    lambda machine: (machine.folder("HERMES_HOME", machine.home / ".hermes"), "hermes"),
+    (),
+    ("add the server to mcp_servers in ~/.hermes/config.yaml by hand: it starts `sense-memory mcp`",),
 )
 
 HARNESSES: Final[Mapping[str, HarnessSpec]] = {
@@ -486,3 +514,6 @@ HARNESSES: Final[Mapping[str, HarnessSpec]] = {
         *(GEMINI_CLI, OPENCODE, VSCODE, WINDSURF, ZED),
     )
 }
+MEMORY_ONLY: Final[Mapping[str, HarnessSpec]] = {
+    HERMES.name: HERMES
+}  # whose memory is mirrored, and nothing else is done

@@ -159,7 +159,7 @@ class MemoryServer:
         if access is Access.PLAIN_EXPORT:
             options.append("with --allow-plain-export")
         told = " and ".join(options) or "with --profile all"
-        return f"ask the user to start this server {told}: as it was started, there is no tool {name!r}"
+        return f"there is no tool {name!r}, as this server was started; ask the user to start it {told}"
 
     # ── Resources ───────────────────────────────────────────────────────────────────────
 

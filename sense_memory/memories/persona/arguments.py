@@ -307,9 +307,7 @@ def several_memories(key: str, paths: Sequence[str]) -> InvalidInput:
     """The error for a key that several memories have. It lists their paths, or the first `MAX_CANDIDATES_COUNT`."""
     listed = ", ".join(map(repr, sorted(paths)[:MAX_CANDIDATES_COUNT]))
     more = ", …" if len(paths) > MAX_CANDIDATES_COUNT else ""
-    return InvalidInput(
-        f"give the path, because several memories have the key {quoted(key)}: {listed}{more}; nothing was changed"
-    )
+    return InvalidInput(f"several memories have the key {quoted(key)}; give the path: {listed}{more}")
 
 
 def path_to(name: str) -> str:

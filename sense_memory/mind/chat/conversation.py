@@ -114,7 +114,7 @@ class Conversation:
             TooLargeError: the message does not fit an event; nothing was appended.
         """
         if role not in ROLES or not isinstance(content, str):
-            raise InvalidInput(f"a message needs text and a role of {', '.join(ROLES)}; nothing was appended")
+            raise InvalidInput(f"a message needs text and a role of {', '.join(ROLES)}")
         payload: dict[str, Any] = {"content": content}
         if made := [_call(given) for given in tool_calls]:
             payload["tool_calls"] = [ident for ident, _ in made]
@@ -212,9 +212,7 @@ class Conversation:
 
         async def chosen(state: ContextState, found: MessageList) -> ContextState:
             if unknown := [ident for ident in wanted if ident not in found.entries]:
-                raise InvalidInput(
-                    f"{len(unknown)} of the ids belong to no message of this conversation; nothing was changed"
-                )
+                raise InvalidInput(f"{len(unknown)} of the ids belong to no message of this conversation")
             return replace(state, message_ids=tuple(wanted))
 
         await self._change(chosen)
@@ -268,7 +266,7 @@ def _call(given: object) -> tuple[str, dict[str, Any] | None]:
     plain = as_openai(given) if isinstance(given, ToolCall) else formats.plain(given)
     found = of_openai(plain)
     if found is None:
-        raise InvalidInput("a tool call needs an id; nothing was appended")
+        raise InvalidInput("a tool call needs an id")
     return found.id, plain
 
 

@@ -180,14 +180,14 @@ def packed(blocks: Iterable[Any]) -> tuple[str, list[dict[str, Any]]]:
 
     def pack(block: object) -> dict[str, Any]:
         if not isinstance(block, dict):
-            raise InvalidInput("each block of a content must be a mapping; nothing was appended")
+            raise InvalidInput("each block of a content must be a mapping")
         name = _NAMES.get(str(block.get("type")))
         if name is None or (held := block.get(name)) is None:
             return block
         if isinstance(held, list):
             return {**block, name: [pack(item) for item in held]}
         if not isinstance(held, str):
-            raise InvalidInput("the text of a block must be text; nothing was appended")
+            raise InvalidInput("the text of a block must be text")
         texts.append(held)
         return {**block, name: len(held)}
 

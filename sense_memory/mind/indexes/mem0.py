@@ -148,7 +148,7 @@ class Mem0CloudIndex(_Mem0):
         user_id: str = _USER,
     ) -> None:
         if not api_key:
-            raise InvalidInput("set MEM0_API_KEY to the key of mem0's service; nothing was sent")
+            raise InvalidInput("set MEM0_API_KEY to the key of mem0's service")
         need("mem0", "memory")
         wanted = {"org_id": org_id, "project_id": project_id}
         with failures(self.name):

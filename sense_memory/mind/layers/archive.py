@@ -92,7 +92,7 @@ class Archive:
             TooLargeError: the passage does not fit an event (some 40,000 bytes); nothing was written.
         """
         if not isinstance(content, str) or not content.strip():
-            raise InvalidInput("a passage must be a non-empty text; nothing was written")
+            raise InvalidInput("a passage must be a non-empty text")
         when = self._records.store.options.clock() if at is None else float(at)
         ident = source or secrets.token_hex(8)
         passage = Passage(ident, content, _names(tags), _names(topics), title, source, when)
@@ -170,7 +170,7 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
     """Tags or topics from a list, or from a text with commas, as models write them."""
     parts = given.split(",") if isinstance(given, str) else given
     if not all(isinstance(part, str) for part in parts):
-        raise InvalidInput("tags and topics must be texts; nothing was written")
+        raise InvalidInput("tags and topics must be texts")
     return tuple(dict.fromkeys(name for part in parts if (name := part.strip())))
 
 

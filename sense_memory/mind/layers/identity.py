@@ -256,7 +256,7 @@ class IdentityKernel:
         given = {"text": text, "priority": priority, "status": status}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if not any(item.id == objective_id for item in await self.objectives(status=None)):
-            raise InvalidInput("no objective has this id; nothing was changed")
+            raise InvalidInput("no objective has this id")
         return await self._change(objective_id, lambda found: replace(found, **changes))
 
     async def _change(
@@ -267,7 +267,7 @@ class IdentityKernel:
         async def edited(found: Objective | None) -> Objective:
             before = found or new
             if before is None:
-                raise InvalidInput("no objective has this id; nothing was changed")
+                raise InvalidInput("no objective has this id")
             return _checked(edit(before))
 
         return await self._objectives.change(objective_id, edited)
@@ -280,17 +280,17 @@ def _first(own: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
 def _checked_texts(given: Iterable[str], what: str) -> tuple[str, ...]:
     texts = [given] if isinstance(given, str) else list(given)
     if not all(isinstance(text, str) and text.strip() for text in texts):
-        raise InvalidInput(f"each {what} must be a non-empty text; nothing was changed")
+        raise InvalidInput(f"each {what} must be a non-empty text")
     return tuple(dict.fromkeys(" ".join(text.split()) for text in texts))
 
 
 def _checked(objective: Objective) -> Objective:
     if not isinstance(objective.text, str) or not objective.text.strip():
-        raise InvalidInput("an objective must be a non-empty text; nothing was changed")
+        raise InvalidInput("an objective must be a non-empty text")
     if type(objective.priority) is not int or not 1 <= objective.priority <= 9:
-        raise InvalidInput("the priority of an objective must be 1 to 9; nothing was changed")
+        raise InvalidInput("the priority of an objective must be 1 to 9")
     if objective.status not in STATUSES:
-        raise InvalidInput(f"the status of an objective must be {', '.join(STATUSES)}; nothing was changed")
+        raise InvalidInput(f"the status of an objective must be {', '.join(STATUSES)}")
     return objective
 
 

@@ -307,7 +307,7 @@ class Topics:
         names = [name for name in dict.fromkeys(topics) if name != into]
         known = set(await self.list_topics())
         if known.isdisjoint(names):
-            raise InvalidInput("none of these topics exists; nothing was changed")
+            raise InvalidInput("none of these topics exists")
         for passage in await self._archive.all():
             if not set(names).isdisjoint(passage.topics):
                 await self._archive.rename_topics(passage.id, dict.fromkeys(names, into))

@@ -98,8 +98,7 @@ class _Assembly:
         self._left = budget - (self._cost(given.instructions) if given.instructions else 0)
         if self._left < _LEAST_TOKENS:
             raise InvalidInput(
-                f"raise the budget to {budget - self._left + _LEAST_TOKENS:,} tokens or more, not {budget:,}: "
-                f"the instructions take {budget - self._left:,}, and the rest of a prompt needs {_LEAST_TOKENS}"
+                f"the instructions take {budget - self._left:,}, and the rest of a prompt needs {_LEAST_TOKENS}; raise the budget to {budget - self._left + _LEAST_TOKENS:,} tokens or more, not {budget:,}"
             )
         self._rest = self._left  # what all parts share
         self._now = _time_of(given)

@@ -33,7 +33,7 @@ async def opened_invitation(signer: Signer, text: str) -> SceneState:
     Raises:
         InvalidInput: the text is not an invitation, was altered, or is for another key.
     """
-    problem = "this is not an invitation to a scene for this key; nothing was changed"
+    problem = "this is not an invitation to a scene for this key"
     if not isinstance(text, str) or not text.strip().startswith(_INVITATION):
         raise InvalidInput(problem)
     try:

@@ -187,15 +187,13 @@ class Scene:
         await self._hear_of_removal()
         name = actor or self.name_of_self
         if not name:
-            raise InvalidInput("this agent is no longer a member of the scene; nothing was appended")
+            raise InvalidInput("this agent is no longer a member of the scene")
         if name != self.name_of_self:
             members = {folded(member): member for member in self.state.members.values()}
             if member := members.get(folded(name)):
-                raise InvalidInput(f"only {member!r} itself may speak under its name; nothing was appended")
+                raise InvalidInput(f"only {member!r} itself may speak under its name")
             if self._me != self.state.owner:
-                raise InvalidInput(
-                    f"only the owner of the scene may speak as {name!r}, who is not a member; nothing was appended"
-                )
+                raise InvalidInput(f"only the owner of the scene may speak as {name!r}, who is not a member")
         if kind in GLOBAL_KINDS:
             return await self.log.append(kind, payload, actor=name, turn=turn, conversation=self.state.id)
         return await self._own.append(kind, payload, actor=name, turn=turn, conversation=self.state.id)
@@ -290,16 +288,16 @@ class Scene:
         key = parse_public(npub)
         wanted = tidy(name)
         if not wanted:
-            raise InvalidInput("give the new member a name; nothing was changed")
+            raise InvalidInput("give the new member a name")
         if has_hidden(wanted):  # the name could look like another member's
-            raise InvalidInput("give the new member a name without invisible characters; nothing was changed")
+            raise InvalidInput("give the new member a name without invisible characters")
 
         def invited(state: SceneState) -> SceneState:
             taken = {folded(member) for other, member in state.members.items() if other != key}
             if folded(wanted) in taken:
-                raise InvalidInput("give the new member another name; this one is taken; nothing was changed")
+                raise InvalidInput("give the new member another name; this one is taken")
             if key not in state.members and len(state.members) >= MAX_MEMBERS:
-                raise InvalidInput(f"a scene has at most {MAX_MEMBERS} members; nothing was changed")
+                raise InvalidInput(f"a scene has at most {MAX_MEMBERS} members")
             return state.with_member(key, wanted)
 
         await self._change_members(invited)
@@ -319,7 +317,7 @@ class Scene:
 
         def removed(state: SceneState) -> SceneState:
             if key == self._me or key not in state.members:
-                raise InvalidInput("only another member can be removed; nothing was changed")
+                raise InvalidInput("only another member can be removed")
             rest = {member: name for member, name in state.members.items() if member != key}
             return state.with_key(new_secret(), rest)
 
@@ -335,7 +333,7 @@ class Scene:
     async def _change_members(self, edit: Callable[[SceneState], SceneState]) -> None:
         """Change the members as the owner, on top of changes by the owner's other devices, and announce the change."""
         if self._me != self.state.owner:
-            raise InvalidInput("only the owner of a scene may change its members; nothing was changed")
+            raise InvalidInput("only the owner of a scene may change its members")
         await self._update(edit)
         for key_id in await self._announce():
             await self._opened[key_id][1].flush()
@@ -473,7 +471,7 @@ class Scene:
                 state = state.with_key(new_secret(), members)
             state, named = await self._with_counts(state) if decides else (state, {})
             if not fits(state):
-                raise InvalidInput("create a new scene: this scene has too many keys; nothing was changed")
+                raise InvalidInput("this scene has too many keys; create a new scene")
             made[:] = [state]
             fields = fields_of(state)
             return {} if path in found and found[path].fields == fields else {path: fields, **named}

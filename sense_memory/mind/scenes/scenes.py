@@ -83,9 +83,9 @@ class Scenes:
         """
         name, as_name = tidy(name), tidy(as_name)
         if not (name and as_name):
-            raise InvalidInput("give the scene and yourself a name; nothing was created")
+            raise InvalidInput("give the scene and yourself a name")
         if has_hidden(name) or has_hidden(as_name):
-            raise InvalidInput("give names without invisible characters; nothing was created")
+            raise InvalidInput("give names without invisible characters")
         options = self._records.store.options
         me = options.signer.public_key
         key = SceneKey(new_secret(), {me: as_name})

@@ -97,7 +97,7 @@ class Shares:
         address.persona_path(domain, facet, "any")  # raises InvalidAddress
         reader = parse_public(with_)
         if reader == self._me:
-            raise InvalidInput("share with another key: this is the agent's own; nothing was changed")
+            raise InvalidInput("this is the agent's own key; share with another one")
         if not await self._store.persona().listing(domain, facet, include_forgotten=True):
             raise InvalidInput(
                 f"there is no memory in {domain}/{facet}: check the names, or remember one first; nothing was shared"
@@ -126,7 +126,7 @@ class Shares:
         read = [state for state in known if reader in state.members and reader != self._me]
         if not read:
             problem = "this key does not read this facet" if known else "this facet is not shared"
-            raise InvalidInput(f"{problem}; nothing was changed")
+            raise InvalidInput(f"{problem}")
         for state in read:
             scene = await self._scenes.open(state.id)
             before = MindRecords(scene.store)

@@ -125,7 +125,7 @@ def _folder(text: str, base: Path) -> str:
     try:
         return str((base / Path(text).expanduser()).absolute())
     except RuntimeError:
-        raise InvalidInput("write the full path of the folder: no user has the name after '~'") from None
+        raise InvalidInput("no user has the name after '~'; write the full path of the folder") from None
 
 
 def opener(embedder: object) -> Callable[[], Any] | None:

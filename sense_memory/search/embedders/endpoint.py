@@ -69,7 +69,7 @@ class EndpointEmbedder:
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if key is not None:
             if not key.isascii() or not key.isprintable() or " " in key or "nsec1" in key.lower():
-                raise InvalidInput(f"check {KEY_VARIABLE}: its value is not a valid key; nothing was sent")
+                raise InvalidInput(f"the value of {KEY_VARIABLE} is not a valid key; check it")
             self._headers["Authorization"] = f"Bearer {key}"
         self._dimension: int | None = None
 
@@ -162,8 +162,7 @@ def checked_url(url: str) -> str:
         raise InvalidInput("write the URL of an embedding service like https://HOST/v1")
     if "@" in parts.netloc or parts.query or parts.fragment or " " in url.strip():
         raise InvalidInput(
-            f"put the key into {KEY_VARIABLE}: the URL of an embedding service cannot contain a user name, "
-            "a query or a fragment"
+            f"the URL of an embedding service cannot contain a user name, a query or a fragment; put the key into {KEY_VARIABLE}"
         )
     if parts.scheme == "http" and not _is_loopback(host):
         raise InvalidInput("use https://; unencrypted http:// is allowed only to this machine")

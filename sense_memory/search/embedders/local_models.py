@@ -244,7 +244,7 @@ class TransformerEmbedder:
         if not (path / "modules.json").is_file() and not (path / "config.json").is_file():
             raise EmbedderError(
                 label,
-                "name a folder with a model: this folder holds none, and models are never downloaded",
+                "this folder holds no model, and models are never downloaded; name a folder with one",
             )
         os.environ.update(_OFFLINE)  # read when the library is imported, and by its child processes
         try:

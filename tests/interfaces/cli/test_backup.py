@@ -133,7 +133,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused_before_the_password(writte
 
     told = written("backup", usb, code=2).stderr
 
-    assert told == f"error: choose another folder: {usb} is a file, which was not touched\n"
+    assert told == f"error: {usb} is a file, which was not touched; choose another folder\n"
     assert usb.read_text() == "mine"
 
 

@@ -19,9 +19,9 @@ from sense_memory.nostr.keys import parse_secret
 HOME, MOVED, FOOD, DIET = "people/facts/home", "people/facts/moved", "people/facts/food", "people/facts/diet"
 COMMANDS = re.compile(r"sense-memory (?=[a-z-]|$)")
 STATIC = (  # a key that was refused before options were read, and texts about another agent than that of the command
-    "pass a secret key on stdin, or paste it where `sense-memory init --import` asks",
+    "a secret key was given as an argument, which other programs and the shell's history see",
     "To import them, use the agent with that key: sense-memory --agent NAME import FILE",
-    "choose another agent name for another key, such as `sense-memory --agent bob init`",
+    ", and a key is never overwritten or hidden; choose another agent name",
 )
 STATIC_NAMES = {"_SHARED_OPTIONS", "_SCRIPTS", "app"}
 HELP = {"ends", "command", "group", "Program", "add_typer", "callback"}

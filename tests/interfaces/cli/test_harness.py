@@ -191,7 +191,7 @@ def test_what_a_session_proposed_is_listed_and_decided_about(agent, tmp_path):
     assert "name the same" in agent("palace", "review", "--accept", "aa", "--reject", "aa", code=2).stderr
     assert "kiln: We use pnpm." in agent("palace", "review", "--reject", "all").stdout
     assert json.loads(agent("palace", "review", "--json").stdout) == []
-    assert agent("recall", german["path"]).stdout == "Always answer in German."
+    assert agent("recall", german["path"]).stdout == "Always answer in German.\n"
 
 
 def test_a_program_that_is_gone_stops_no_harness(tmp_path):
@@ -237,7 +237,7 @@ def test_doctor_shows_what_went_wrong_in_a_hook_until_the_hook_runs_well(agent, 
 def test_a_hook_that_takes_too_long_is_given_up_and_harms_no_harness(agent, home, tmp_path):
     agent("remember", "a/b/c", "kept")
     slow = (
-        "import sense_memory.interfaces.cli.harness as h, sense_memory.interfaces.harness.hooks as k, time\n"
+        "import sense_memory.interfaces.cli.hook as h, sense_memory.interfaces.harness.hooks as k, time\n"
         "h._HOOK_SECONDS = 0.2\nasync def wait(*_): time.sleep(60)\nk.turn_end = wait\n"
         "import sys; sys.argv = ['sense-memory', 'hook', 'turn-end']\n"
         "from sense_memory.interfaces.cli import main; main()"

@@ -124,10 +124,10 @@ def test_a_key_is_imported_from_stdin_as_nsec_or_hex(cli, key_file, nsec, secret
 @pytest.mark.parametrize(
     ("given", "problem"),
     [
-        ("", "give nsec1…, ncryptsec1… or 64 hex digits: not a valid secret key (nothing was given)"),
-        ("nsec1", "an nsec has 63 characters: not a valid secret key (5 characters given)"),
-        (f"{NSEC[:-1]}q", "look for a typing error, because the checksum of this nsec is wrong: not a valid"),
-        ("no key", "ncryptsec1… or 64 hex digits: not a valid secret key (6 characters given)"),
+        ("", "not a valid secret key (nothing was given); give nsec1…, ncryptsec1… or 64 hex digits"),
+        ("nsec1", "not a valid secret key (5 characters given); an nsec has 63 characters"),
+        (f"{NSEC[:-1]}q", "the checksum of this nsec is wrong: look for a typing error"),
+        ("no key", "not a valid secret key (6 characters given); give nsec1…, ncryptsec1… or 64 hex digits"),
         ("f" * 63, "not a valid secret key (63 characters given)"),
     ],
 )
@@ -180,7 +180,7 @@ def test_a_key_among_the_arguments_is_refused_and_not_repeated(cli, key_file, se
     result = CliRunner().invoke(app, [*arguments, secrets[0]])
 
     assert result.exit_code == 2
-    assert "pass a secret key on stdin" in " ".join(result.stderr.replace("│", " ").split())
+    assert "a secret key was given as an argument" in " ".join(result.stderr.replace("│", " ").split())
     assert secrets[0] not in result.output
     assert not key_file.exists()
 

@@ -63,7 +63,7 @@ def test_an_empty_stdin_never_replaces_a_memory(agent):
     agent("remember", "k", "v")
 
     assert (
-        "as an argument: stdin is empty, and nothing was written"
+        "stdin is empty; give the value there, or as an argument"
         in agent("remember", "k", stdin="", code=2).stderr
     )
     assert agent("recall", "k").stdout == "v\n"
@@ -318,7 +318,7 @@ def test_what_list_prints_as_json_can_be_given_to_another_agent(agent):
             "line 2: give a path DOMAIN/FACET/KEY, or",
         ),
         ('{"a": "1", "b/c/d": " "}', "entry 2: a memory's value must not be blank"),
-        ('{"a": "1", "b/c/d": "%s"}' % ("x" * 41_000), "entry 2: split the memory"),
+        ('{"a": "1", "b/c/d": "%s"}' % ("x" * 41_000), "entry 2: the memory needs"),
         ('[{"key": "a/b/c", "value": "1", "theme": ["x"]}]', "entry 1: 'theme' would be lost"),
         ('[{"key": "a/b/c", "value": "1", "themes": "x"}]', "entry 1: themes must be a list of texts"),
         ('[{"key": "a", "value": "1", "themes": ["x"]}]', "entry 1: themes is for palace memories"),
@@ -561,7 +561,7 @@ def test_the_line_break_that_ends_a_piped_entry_is_no_part_of_it(agent, stdin, t
 
 
 def test_an_entry_of_nothing_but_a_line_break_is_not_written(agent):
-    told = "error: give the entry on stdin, or as an argument: stdin is empty, and nothing was written\n"
+    told = "error: stdin is empty; give the entry there, or as an argument\n"
     assert agent("journal", stdin="\n", code=2).stderr == told  # no empty entry is offered, for none is taken
     assert agent.json("recent") == []
 

@@ -140,7 +140,7 @@ def test_an_old_spelling_writes_to_the_only_memory_of_the_palace_with_that_key(a
     agent("remember", "people/beliefs/ines", "is kind")
     assert "several memories have the key 'ines'" in agent("palace", "remember", "ines", "x", code=2).stderr
     told = agent("palace", "remember", "olga", "x", code=2).stderr
-    assert told.startswith("error: give the path DOMAIN/FACET/KEY, because no palace memory here has the key")
+    assert told.startswith("error: no palace memory here has the key 'olga'; give the path DOMAIN/FACET/KEY")
 
 
 @pytest.mark.parametrize("command", ["recall", "forget"])
@@ -172,8 +172,7 @@ def test_a_key_that_several_memories_of_the_palace_have_is_an_error_that_names_t
 
     for command in (["recall"], ["history"], ["undo"], ["refresh"], ["as-of", "0 s"]):
         assert agent(*command, "lisa", code=2).stderr == (
-            "error: give the path, because several memories have the key 'lisa': "
-            "'people/beliefs/lisa', 'people/facts/lisa'; nothing was changed\n"
+            "error: several memories have the key 'lisa'; give the path: 'people/beliefs/lisa', 'people/facts/lisa'\n"
         )
 
 

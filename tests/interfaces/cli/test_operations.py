@@ -144,7 +144,7 @@ def test_stdin_is_read_before_a_store_is_open(demo, ledger):
     result = demo(say, "--ledger", str(ledger), stdin="", writes=True, shows=as_text(str))
 
     assert result.exit_code == 2
-    assert result.stderr.startswith("error: give the word on stdin")
+    assert result.stderr.startswith("error: stdin is empty; give the word there")
     assert not ledger.exists()
 
 

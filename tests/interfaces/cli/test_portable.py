@@ -212,7 +212,7 @@ def test_what_was_imported_is_sent_by_the_next_sync_and_that_is_said(written, re
 
 
 def test_a_file_that_is_not_there_or_empty(written, tmp_path):
-    missing = "check the path: none.jsonl cannot be read (No such file or directory); nothing was written"
+    missing = "none.jsonl cannot be read (No such file or directory); check the path"
     assert written("import", "none.jsonl", code=2).stderr == f"error: {missing}\n"
     (tmp_path / "empty.jsonl").touch()
     assert written.json("import", "empty.jsonl") == NO_PLAN | {"counts": {}, "bad": [], "unread": []}

@@ -56,14 +56,14 @@ def test_help_of_an_unknown_command_suggests_one(cli):
     [
         (
             "remember k two words",
-            "put the text in quotes: VALUE is one argument, and several words were given",
+            "VALUE is one argument, and several words were given; put the text in quotes",
         ),
-        ("journal two words", "put the text in quotes: TEXT is one argument, and several words were given"),
+        ("journal two words", "TEXT is one argument, and several words were given; put the text in quotes"),
         ("as-of 2 days ago", 'put the time in quotes, such as "2 days ago": several words were given'),
         ("recall a b", "`sense-memory recall` takes only NAME"),
         ("palace stats x", "`sense-memory palace stats` takes no arguments"),
-        ("remember k -5", "write `--` before a text that begins with a dash: no such option: -5"),
-        ("search -x", "write `--` before a text that begins with a dash: no such option: -x"),
+        ("remember k -5", "no such option: -5; write `--` before a text that begins with a dash"),
+        ("search -x", "no such option: -x; write `--` before a text that begins with a dash"),
         ("sync -x", "No such option: -x"),
         ("persona show", "no command 'persona'; did you mean: sense-memory palace"),
     ],
@@ -104,7 +104,7 @@ def test_json_without_a_command_is_an_error_in_json(cli, words):
 
     assert json.loads(cli(*words, code=2).stdout)["error"] == {
         "type": "UsageError",
-        "message": f"name a command: `{path} --help` lists them",
+        "message": f"a command is missing; `{path} --help` lists them",
     }
 
 
@@ -266,19 +266,14 @@ def test_an_error_is_wrapped_on_a_terminal_and_one_line_elsewhere(monkeypatch, c
 def test_reading_a_ledger_that_is_not_there_is_an_error_and_makes_none(agent, tmp_path, command):
     shown = agent("--ledger", tmp_path / "typo.db", *command, code=2).stderr
 
-    assert shown.startswith(
-        f"error: check --ledger: there is no ledger {tmp_path / 'typo.db'}, and nothing was made."
-    )
+    assert shown.startswith(f"error: there is no ledger {tmp_path / 'typo.db'}; check --ledger.")
     assert not (tmp_path / "typo.db").exists()
 
 
 def test_a_folder_is_not_a_ledger(agent, tmp_path):
     told = agent("--ledger", tmp_path, "remember", "k", "v", code=1).stderr
 
-    assert (
-        told
-        == f"error: name a file: {tmp_path} is a folder and cannot be opened as a ledger; nothing was written\n"
-    )
+    assert told == f"error: {tmp_path} is a folder and cannot be opened as a ledger; name a file\n"
 
 
 def test_what_writes_makes_the_ledger_that_was_named_and_says_so(agent, tmp_path):
@@ -299,7 +294,7 @@ def test_the_default_ledger_is_made_without_a_word(agent):
 def test_a_backup_of_a_ledger_that_is_not_there_is_an_error(agent, tmp_path):
     shown = agent("--ledger", "typo.db", "backup", "usb", "--password-stdin", stdin="correct horse", code=2)
 
-    assert shown.stderr.startswith("error: check --ledger: there is no ledger typo.db, and nothing was made.")
+    assert shown.stderr.startswith("error: there is no ledger typo.db; check --ledger.")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["home"]
 
 
@@ -343,7 +338,7 @@ def test_what_is_wrong_with_a_configuration_names_its_file(agent, home, text):
     assert path in told
     assert told.count("config.toml") == 1 + ("nonsense" in text or "a.example" in text)
     if text.startswith("relays = [") and '"' not in text:
-        assert f"{path}: correct it at the end of document, where it is not TOML; nothing was changed" in told
+        assert f"{path}: not TOML at the end of document; correct it there" in told
 
 
 def test_a_folder_that_can_not_be_written_is_one_sentence(cli, home):
@@ -372,7 +367,7 @@ def test_a_settings_warning_is_one_line_and_does_not_touch_stdout(agent, nsec, m
     result = agent("recall", "k")
 
     assert result.stdout == "v\n"
-    assert re.fullmatch(r"warning: use a key file of mode 600 instead[^\n]*\n", result.stderr)
+    assert re.fullmatch(r"warning: [^\n]*; use a key file of mode 600 instead[^\n]*\n", result.stderr)
     assert nsec not in result.stderr
 
 
@@ -428,7 +423,7 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("relays", "list"): [[]],
         ("relays", "presets"): [[]],
         ("agents",): [[]],
-        ("mirror",): [["none"], ["."], ["--status"], ["--apply"]],
+        ("mirror",): [["none"], ["."], ["--status"], ["--yes"]],
         ("install",): [["claude-code"], ["--list"], ["nonsense"]],
         ("uninstall",): [["claude-code"], ["nonsense"]],
         ("hook", "session-start"): [[]],

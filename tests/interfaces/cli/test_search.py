@@ -132,7 +132,7 @@ def test_where_nothing_is_kept_it_says_how_to_begin(agent):
 
 def test_a_question_has_words(filled):
     assert filled("search", "", " ", code=2).stderr == (
-        "error: give some words to look for: the question is empty\n"
+        "error: the question is empty; give some words to look for\n"
     )
 
 

@@ -65,8 +65,8 @@ def only(given: str, found: Sequence[str], what: str) -> str:
     if given in matching:
         return given
     if not matching:
-        raise not_found(f"there is no {what} whose id begins with {given!r}; nothing was changed")
+        raise not_found(f"there is no {what} whose id begins with {given!r}")
     if len(matching) > 1:
         many = f"{len(matching)} ids begin with {given!r}"
-        raise not_found(f"give more characters of the {what}'s id: {many}; nothing was changed")
+        raise not_found(f"{many}; give more characters of the {what}'s id")
     return matching[0]

@@ -194,7 +194,7 @@ def _show_reflection(found: LogEntry | None, given: Any) -> None:
 
 def _is_without_belief(given: Any) -> str:
     missing = given.based_on and given.belief is None
-    return "give --belief too: --based-on says what the belief is based on" if missing else ""
+    return "--based-on says what the belief is based on; give --belief too" if missing else ""
 
 
 @operation(

@@ -97,9 +97,9 @@ async def _state(store: MemoryStore, given: str) -> SceneState:
     known = await store.mind.scenes.all()
     named = [state for state in known if state.name == given]
     if len(named) > 1:
-        raise InvalidInput(f"give the first characters of an id: {len(named)} scenes are called {given!r}")
+        raise InvalidInput(f"{len(named)} scenes are called {given!r}; give the first characters of an id")
     if not named and not any(state.id.startswith(given) for state in known):
-        raise not_found(f"there is no scene {given!r}; nothing was changed")
+        raise not_found(f"there is no scene {given!r}")
     ident = named[0].id if named else only(given, [state.id for state in known], "scene")
     return next(state for state in known if state.id == ident)
 
@@ -112,13 +112,11 @@ def _member(scene: Scene, given: str) -> str:
     """The public key of the member with that name; a text that looks like a key is taken as one."""
     named = [key for key, name in scene.state.members.items() if name == given]
     if len(named) > 1:
-        raise InvalidInput(
-            f"give the public key: {len(named)} members are called {given!r}; nothing was changed"
-        )
+        raise InvalidInput(f"{len(named)} members are called {given!r}; give the public key")
     if named or given.startswith("npub1") or given in scene.state.members:
         return named[0] if named else given
     known = ", ".join(sorted(scene.state.members.values()))
-    raise not_found(f"no member of {scene.state.name} is called {given!r}, only {known}; nothing was changed")
+    raise not_found(f"no member of {scene.state.name} is called {given!r}, only {known}")
 
 
 def _note_lacks(reports: list[SyncReport]) -> bool:
@@ -391,7 +389,7 @@ ReaderArgument = Annotated[str, argument("NPUB", "The public key of the reader."
 def _place(given: str) -> tuple[str, str]:
     domain, facet = place_of(given)
     if domain is None or facet is None:
-        raise InvalidInput(f"give DOMAIN/FACET, such as people/facts, not {given!r}; nothing was changed")
+        raise InvalidInput(f"give DOMAIN/FACET, such as people/facts, not {given!r}")
     return domain, facet
 
 

@@ -112,7 +112,7 @@ def palace(
     if context.invoked_subcommand is not None:
         if everything or domain or state:
             context.fail(
-                "give --all, --domain and --state without a COMMAND: they are for drawing the palace"
+                "--all, --domain and --state are for drawing the palace; give them without a COMMAND"
             )
         return
     invocation = of(context)
@@ -200,7 +200,7 @@ def _show_compressed(found: Compressed, given: Any) -> None:
 
 def _names_two_domains(given: Any) -> str:
     is_twice = given.domain is not None and given.domain_option is not None
-    return "give the domain once: as the argument or with --domain" if is_twice else ""
+    return "the domain was given twice; give it as the argument or with --domain" if is_twice else ""
 
 
 _reviews = partial(operation, commands, panel=REVIEWS)

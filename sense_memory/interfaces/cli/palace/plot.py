@@ -75,7 +75,7 @@ def plot(
         raise InvalidInput(f"name the picture *.png or *.svg, not {str(file)!r}; nothing was written")
     if file is not None and file.exists() and not force:
         raise InvalidInput(
-            f"give another name, or --force to replace the file: {file} exists, and was not touched"
+            f"{file} exists, and was not touched; give another name, or --force to replace the file"
         )
     memories = [insight.memory for insight in look(invocation, domain, needs_place=True)]
     now = time.time()

