@@ -84,7 +84,7 @@ _ours = re.compile(  # how a project is run, said as a habit
     r"^(?:(?:in|for|on) (?:this|the|our) (?:project|repo(?:sitory)?|codebase|team|company),? |(?:also|and|by the way|btw|fyi|note that),? )*"
     r"(?:we (?:(?:always|never|only|usually|generally|don't|do not|both|all) )*"
     r"(?:use|deploy|host|write|name|keep|store|release|ship|format|merge|target|support|prefer|follow|meet|sell|develop)\b"
-    r"|our [\w/ -]{2,40}? (?:(?:is|are)(?! so\b)|runs?|lives?|lies|uses?|stands?|deploys?|(?:has|have)(?= an?\b| \w+s\b)|must|happens?) \S"
+    r"|we (?:always|never|only) (?!\w+ed\b)\w[\w-]+ \w|our [\w/ -]{2,40}? (?:(?:is|are)(?! so\b)|runs?|lives?|lies|uses?|stands?|deploys?|(?:has|have)(?= an?\b| \w+s\b)|must|happens?) \S"
     r"|the (?:production|staging|main|test|live|default|company|team|project|release)(?:'s)? [\w/ -]{2,30}? (?:is|are|runs?|lives?|lies|uses?|must|has to) \S)",
     re.IGNORECASE,
 ).search
@@ -95,7 +95,7 @@ _of_kin = re.compile(
 ).search
 _states_condition = re.compile(
     r"\b(?:fail(?:s|ed|ing)?|broken|crash\w*|wrong|slow|missing|not working|doesn't work|empty|stuck|down|weird|too \w+|error|bug"
-    r"|red|green|ready|done|finished|running|flaky|confus\w+)\b",
+    r"|red|green|merged|closed|failing|passing|ready|done|finished|running|flaky|confus\w+)\b",
     re.IGNORECASE,
 ).search
 _asks_one = re.compile(
