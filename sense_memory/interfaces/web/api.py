@@ -112,6 +112,7 @@ class Api:
             "graph": self._graph,
             "search": self._search,
             "introspection": self._introspection,
+            "proposals": self._proposals,
             "relays": self._relays,
             "journal": self._journal,
             "mind": self._mind,
@@ -287,6 +288,10 @@ class Api:
             found = _report(IntrospectionReport(created_at=self._clock()))
         return {**found, "is_whole": self._is_whole()}
 
+    async def _proposals(self, _request: Request) -> dict[str, Any]:
+        """The memories that sessions proposed, oldest first; `accept-proposal` and `reject-proposal` decide about one."""
+        return {"proposals": shape_of(await _or_nothing(self._store.mind.proposals.open()))}
+
     async def _relays(self, _request: Request) -> dict[str, Any]:
         """What the ledger knows of each relay. No relay is asked."""
         state = self._store.status()
@@ -392,6 +397,8 @@ class Api:
                 raise InvalidInput("there is no such memory; nothing was changed")
 
         return {
+            "accept-proposal": (1, store.mind.proposals.accept),
+            "reject-proposal": (1, store.mind.proposals.reject),
             "connect": (2, store.persona_connect),
             "contradict": (2, store.persona_contradict),
             "disconnect": (2, store.persona_disconnect),
