@@ -19,7 +19,7 @@ from sense_memory.limits import INDEX_SECONDS, MAX_FOUND_COUNT
 from sense_memory.memories.embedding_jobs import Directions, EmbeddingJobs, EmbedReport, Gaps
 from sense_memory.memories.index_keeper import LANGUAGE, IndexKeeper
 from sense_memory.memories.persona.arguments import quoted
-from sense_memory.memories.search_items import PalaceItems, RecordItems, item_of_record, text_of
+from sense_memory.memories.search_items import PalaceItems, RecordItems, excerpt, item_of_record, text_of
 from sense_memory.memories.weigher import Weigher
 from sense_memory.models import State
 from sense_memory.nostr import address
@@ -400,17 +400,19 @@ class MemorySearch:
         record = event.record
         written_at = record.written_at(event)
         fields = {"value": text_of(record)} | ({"key": path} if kind in {Kind.FLAT, Kind.FILE} else {})
+        why = weigher.explain(found, fields).noting(note)
+        words = [one.detail for one in why.evidence if "value" in one.fields]
         return Hit(
             kind=Kind(kind),
             path=path,
             key=path,
-            value=fields["value"],
+            value=excerpt(fields["value"], words) if kind == Kind.FILE else fields["value"],
             created_at=written_at,
             written_at=written_at,
             event_id=event.id.hex(),
             score=found.score,
             answer_confidence=confidence_in(fields["value"], query, found.clues),
-            why=weigher.explain(found, fields).noting(note),
+            why=why,
         )
 
 

@@ -19,6 +19,7 @@ from sense_memory.records.kinds import RecordType
 from sense_memory.records.sealed_caches import VectorSource, mark_of
 from sense_memory.search.documents import Ageing, SearchItem
 from sense_memory.search.hits import Kind
+from sense_memory.search.tokens import fold
 
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 # Flat memories and journal entries as the index takes them: a flat memory does not age, a journal entry does.
 
 STAMP_BYTES: Final = 8
+EXCERPT_CHARS: Final = 800  # of a mirrored file that is longer: what a hit shows of it
 _RATE: Final = 1 / (DEFAULT_HALFLIFE_DAYS * DAY_SECONDS)  # halvings per second
 
 
@@ -61,6 +63,33 @@ def item_of_record(record: Record, event_id: str, created_at: float) -> SearchIt
         name = f"{Kind.FILE}/{key}"
         return SearchItem(name, text_of(record), key=key, kind=Kind.FILE, ageing=ageing, written=created_at)
     return None
+
+
+def excerpt(text: str, words: Sequence[str]) -> str:
+    """The lines of a file around the line that has most of some words, whole up to `EXCERPT_CHARS`.
+
+    Args:
+        text: of the file.
+        words: in lower case and without accents; `photo*` for a beginning.
+    """
+    if len(text) <= EXCERPT_CHARS:
+        return text
+    lines = text.split("\n")
+    wanted = {word.rstrip("*") for word in words}
+    counts = [sum(word in line for word in wanted) for line in map(fold, lines)]
+    start = counts.index(max(counts))
+    end, size = start + 1, len(lines[start])
+    while True:
+        following = len(lines[end]) + 1 if end < len(lines) else EXCERPT_CHARS
+        if size + following <= EXCERPT_CHARS:
+            end, size = end + 1, size + following
+            continue
+        before = len(lines[start - 1]) + 1 if start else EXCERPT_CHARS
+        if size + before > EXCERPT_CHARS:
+            break
+        start, size = start - 1, size + before
+    shown = "\n".join(lines[start:end])[:EXCERPT_CHARS]
+    return f"{'…' if start else ''}{shown}{'…' if end < len(lines) or size > EXCERPT_CHARS else ''}"
 
 
 _FLAT: Final = f"{Kind.FLAT}/"

@@ -66,7 +66,7 @@ class MirrorReport:
         return any(step.what is not StepKind.LEFT for step in self.steps)
 
 
-FORGOTTEN = "it was forgotten elsewhere, which erased its history; it is kept only here until you change it"
+FORGOTTEN = "it was forgotten, which erased its history; it stays in this folder only, until you change it"
 DELETED_THERE = "deleted elsewhere, and changed here: it stays"
 DELETED_HERE = "deleted here, and changed elsewhere: it comes back"
 

@@ -56,6 +56,8 @@ def unknown_to(head: MirroredFile, versions: Sequence[MirroredFile]) -> list[Mir
         alike = (one for one in versions if one.is_like(version) and not has_seen(version.seen, one.seen))
         return any(has_seen(head.seen, one.seen) for one in alike)
 
+    if not head.seen:  # of another program: the later version counts, and the others stay in the history
+        return []
     left = [version for version in versions if not is_known(version)]
     newest = {version.text if not version.is_deleted else None: version for version in reversed(left)}
     found = list(newest.values())

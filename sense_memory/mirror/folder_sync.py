@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.ledger.feed import Cursor
+from sense_memory.limits import DAY_SECONDS
 from sense_memory.mind.files import FileEdit, MirroredFile
 from sense_memory.mirror.credentials import credentials_in
 from sense_memory.mirror.decisions import MirrorReport, MirrorStep, StepKind, decided
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from sense_memory.mirror.state import MirrorState
 
 _PASSES_COUNT: Final = 4
+KEPT_SECONDS: Final = 30 * DAY_SECONDS  # that a deleted file stays in the history
 _PUSHED: Final = frozenset({StepKind.KEEP, StepKind.MERGE, StepKind.DELETE})
 _LISTED_COUNT: Final = 3  # credentials of a file that a note names
 TOO_LARGE: Final = "too large for one memory"
@@ -222,8 +224,23 @@ class FolderSync:
         again |= await self._unite({*slots, *met}, writer)
         self._heads = await self._files.heads(self._mirror.project)
         again |= await self._pull({step.name for step in steps if step.what is StepKind.LEFT})
+        await self._erase(self._store.options.clock())
         self._state.set_seq(changes.cursor.seq)
         return again
+
+    async def _erase(self, now: float) -> None:
+        """Forget files that were deleted long ago, if that was so a day ago too: a clock that jumps erases nothing."""
+        erased = []
+        for name, head in self._heads.items():
+            is_due = head.is_deleted and now - head.written_at > KEPT_SECONDS
+            since = self._state.due.get(name)
+            if is_due and since is not None and now - since > DAY_SECONDS:
+                erased.append(head.full_name)
+            self._state.set_due(name, None if not is_due else now if since is None else min(since, now))
+        if erased:
+            await self._files.forget(erased)
+        for name in self._state.due.keys() - self._heads.keys():
+            self._state.set_due(name, None)
 
     def _changed(self, slots: Collection[str]) -> list[str]:
         """The names of the files that new events are about."""

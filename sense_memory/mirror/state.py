@@ -69,6 +69,7 @@ class MirrorState:
         mirror: the mapping.
         bases: by name.
         seq: how far the ledger was read.
+        due: by name, since when a deleted file is due to be erased, seconds since 1970.
         number: the number by which the file system knows the folder; -1 before the first run.
         lines: of its file.
     """
@@ -78,6 +79,7 @@ class MirrorState:
     bases: dict[str, Base] = field(default_factory=dict)
     seq: int = -1
     number: int = -1
+    due: dict[str, float] = field(default_factory=dict)
     lines: int = 0
 
     def set_base(self, name: str, base: Base | None) -> None:
@@ -102,6 +104,16 @@ class MirrorState:
             self.number = number
             self._append({"number": number})
 
+    def set_due(self, name: str, since: float | None) -> None:
+        """Note since when a deleted file is due to be erased, or that it is not."""
+        if self.due.get(name) == since:
+            return
+        if since is None:
+            del self.due[name]
+        else:
+            self.due[name] = since
+        self._append({"due": name, "since": since})
+
     def _append(self, line: dict[str, Any]) -> None:
         if self.path is None:
             return
@@ -124,6 +136,7 @@ class MirrorState:
             "allow": list(mirror.allow),
         }
         lines: list[dict[str, Any]] = [head, {"seq": self.seq}, {"number": self.number}]
+        lines += [{"due": name, "since": since} for name, since in self.due.items()]
         lines += [{"name": name, "base": [*base]} for name, base in self.bases.items()]
         temporary = self.path.with_name(f"{self.path.name}.{secrets.token_hex(4)}.new")
         descriptor = create_private(temporary)
@@ -202,15 +215,19 @@ def _read(path: Path) -> MirrorState | None:
         return None
     state = MirrorState(path, Mirror(folder, project, _texts(head.get("only")), _texts(head.get("allow"))))
     for line in lines[1:]:
-        name, base, seq, number = (line.get(key) for key in ("name", "base", "seq", "number"))
+        name, base, seq, number, due = (line.get(key) for key in ("name", "base", "seq", "number", "due"))
         if isinstance(seq, int):
             state.seq = seq
         elif isinstance(number, int):
             state.number = number
-        elif isinstance(name, str) and isinstance(base, list) and len(base) == len(Base._fields):
-            state.bases[name] = Base(*map(str, base))
+        elif isinstance(due, str):
+            state.due.pop(due, None)
+            if isinstance(since := line.get("since"), int | float):
+                state.due[due] = since
         elif isinstance(name, str):
             state.bases.pop(name, None)
+            if isinstance(base, list) and len(base) == len(Base._fields):
+                state.bases[name] = Base(*map(str, base))
     state.lines = len(lines) if data.endswith(b"\n") else _CUT_OFF
     return state
 

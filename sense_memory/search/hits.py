@@ -96,7 +96,7 @@ class Hit(BaseModel):
             `project:name` of a mirrored file.
         key: the last part of the path.
         domain, facet, themes, state: of a palace memory, its state at the time of the search; else None, or empty.
-        value: the text.
+        value: the text; of a long mirrored file the lines around the best match.
         created_at: when it was first written, seconds since 1970.
         written_at: when its text was written, which is later where the text of a palace memory was changed.
         event_id: the event that holds it, 64 hex digits.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import time
 from contextlib import AsyncExitStack
 
 import pytest
@@ -54,13 +55,13 @@ class Machines:
         self.place, self.signer = place, LocalSigner.generate()
         self.stack, self.relay = AsyncExitStack(), None
 
-    async def __call__(self, name, *, project="app", **options):
+    async def __call__(self, name, *, project="app", clock=time.time, **options):
         if self.relay is None:
-            self.relay = await self.stack.enter_async_context(EmbeddedRelay())
+            self.relay = await self.stack.enter_async_context(EmbeddedRelay(clock=clock))
         folder = self.place / name
         folder.mkdir()
         ledger = self.place / f"{name}.db"
-        store = MemoryStore(self.signer, [self.relay.url], ledger=ledger, background=False)
+        store = MemoryStore(self.signer, [self.relay.url], ledger=ledger, background=False, clock=clock)
         await self.stack.enter_async_context(store)
         await store.mirror.add(folder, project=project, **options)
         return Machine(store, folder)

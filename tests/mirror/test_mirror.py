@@ -12,6 +12,7 @@ import pytest
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import InvalidInput
 from sense_memory.mirror import mirrors
+from sense_memory.mirror.folder import FoundFile, MirroredFolder, Patterns
 from sense_memory.mirror.state import FolderLock
 from sense_memory.mirror.text_merge import NOTE
 from tests.mirror.deaths import Killed, dying
@@ -184,6 +185,30 @@ async def test_a_deleted_file_is_in_the_history_and_undo_brings_it_back(machines
     assert one.read("notes.md") == two.read("notes.md") == "hello\n"
 
 
+async def test_a_deleted_file_is_erased_after_thirty_days_but_not_by_a_clock_that_jumps(machines):
+    now = [1_800_000_000.0]
+    one = await machines("one", clock=lambda: now[0])
+    one.write("MEMORY.md", BASE)
+    one.write("notes.md", "hello\n")
+    await one.sync()
+    (one.folder / "notes.md").unlink()
+    await one.sync()
+
+    now[0] += 40 * 86_400
+    await one.sync()
+    now[0] -= 39 * 86_400
+    await one.sync()
+    now[0] += 20 * 86_400
+    await one.sync()
+    assert [version.value for version in await one.files.history("app:notes.md")] == [None, "hello\n"]
+
+    for days in (10, 2):
+        now[0] += days * 86_400
+        await one.sync()
+    assert await one.files.history("app:notes.md") == []
+    assert one.names() == ["MEMORY.md"]
+
+
 async def test_an_edit_wins_over_a_deletion_that_did_not_know_it(machines):
     one, two = await both(machines, notes_md="hello\n", MEMORY_md=BASE)
     (one.folder / "notes.md").unlink()
@@ -244,7 +269,7 @@ async def test_a_forgotten_file_stays_where_it_is_until_somebody_changes_it(mach
     report = await two.sync()
 
     assert [step.name for step in report.steps] == ["notes.md"]
-    assert "forgotten elsewhere" in report.steps[0].note
+    assert "it was forgotten" in report.steps[0].note
     assert two.read("notes.md") == "hello\n"
     two.write("notes.md", "hello again\n")
     assert await two.steps() == [("keep", "notes.md")]
@@ -354,8 +379,6 @@ async def test_a_file_system_that_takes_two_names_for_one_keeps_its_file(machine
     one, two = await both(machines, Notes_md="upper\n", MEMORY_md=BASE)
     one.write("notes.md", "lower\n")
     await one.sync()
-    from sense_memory.mirror.folder import MirroredFolder
-
     monkeypatch.setattr(MirroredFolder, "is_free", lambda self, name: name != "notes.md")
 
     report = await two.sync()
@@ -582,6 +605,19 @@ async def test_the_search_finds_files_and_a_prompt_does_not_have_them(machine):
     assert await machine.store.search("when does the deploy key rotate", within=("palace", "flat")) == []
 
 
+async def test_a_hit_in_a_long_file_shows_the_lines_that_match(machine):
+    lines = [f"- fact number {number} about nothing" for number in range(500)]
+    lines[250] = "- The deploy key rotates every Friday at noon."
+    machine.write("MEMORY.md", "\n".join(lines))
+    await machine.sync()
+
+    (hit,) = await machine.store.search("when does the deploy key rotate")
+
+    assert "rotates every Friday" in hit.value
+    assert len(hit.value) < 900
+    assert hit.value.startswith("…")
+
+
 async def test_relays_learn_neither_the_name_nor_the_project_of_a_file(machine):
     machine.write("MEMORY.md", "hello\n")
     await machine.sync()
@@ -593,3 +629,19 @@ async def test_relays_learn_neither_the_name_nor_the_project_of_a_file(machine):
     assert len(tags) == 1
     assert "MEMORY" not in tags[0]
     assert "app" not in tags[0]
+
+
+def test_nothing_is_written_or_removed_through_a_link_even_where_a_scan_did_not_see_it(tmp_path):
+    """The link is made between the look at the folder and the write."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (outside / "x.md").write_text("outside\n")
+    (root / "sub").symlink_to(outside)
+    folder = MirroredFolder(root, Patterns(), time.time)
+    seen = FoundFile("sub/x.md", b"outside\n")
+
+    for act in (lambda: folder.write("sub/x.md", b"new\n", seen), lambda: folder.remove(seen)):
+        with pytest.raises(NotADirectoryError):
+            act()
+    assert (outside / "x.md").read_text() == "outside\n"

@@ -42,6 +42,7 @@ from sense_memory.interfaces.cli.inputs import (
 )
 from sense_memory.interfaces.cli.invocation import named, note, of
 from sense_memory.interfaces.cli.many_memories import remember_many
+from sense_memory.interfaces.cli.mirror import file_named
 from sense_memory.interfaces.cli.names import (
     absent_in_palace,
     ask_relays,
@@ -58,7 +59,7 @@ from sense_memory.interfaces.cli.names import (
     path_of,
     unknown_name,
 )
-from sense_memory.interfaces.cli.operations import Write, operation
+from sense_memory.interfaces.cli.operations import Write, deletion, operation
 from sense_memory.interfaces.cli.output import any_memory_data, as_value, name_data
 from sense_memory.interfaces.cli.program import MEMORIES, app
 
@@ -343,11 +344,16 @@ async def recall_in_palace(store: MemoryStore, name: str) -> PersonaMemory:
 
 
 def check_names(given: Any) -> str:
-    """Check the paths among `names`; raises InvalidAddress."""
-    for name in given.names:
+    """Check the paths among `names`; raises InvalidAddress. A single one may be that of a mirrored file."""
+    if len(given.names) > 1 or ":" not in given.names[0]:
+        _check_paths(given.names)
+    return ""
+
+
+def _check_paths(names: Sequence[str]) -> None:
+    for name in names:
         if "/" in name:
             parts(name)
-    return ""
 
 
 @operation(
@@ -374,7 +380,14 @@ async def forget(
     If a memory is not here, relays are asked for it first. If every relay answers and none has the memory, nothing is
     written. If a relay cannot be reached, or with --anyway, the deletion is requested nevertheless. Nobody can promise
     that every copy is gone.
+
+    A mirrored file is forgotten by itself, by its full name PROJECT:FILE: its history goes, and the file in a folder stays.
     """
+    file = await file_named(store, names[0]) if len(names) == 1 else None
+    if file is not None:
+        ident = await store.mind.files.forget([file])
+        return deletion(ident, "forgotten", **name_data(file), deletion_id=ident, was_here=True)
+    _check_paths(names)
     return await forget_names(store, names, wait, anyway=anyway)
 
 

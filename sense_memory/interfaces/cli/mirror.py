@@ -10,7 +10,7 @@ import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, WaitOption, flag, option
-from sense_memory.interfaces.cli.invocation import ExitCode, program, tell
+from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, program, tell
 from sense_memory.interfaces.cli.operations import operation
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.program import AGENTS, app
@@ -82,6 +82,11 @@ def _show(found: _Mirrored, given: Any) -> None:
         tell(f"No folder is mirrored. To see what a mirror would do: {program()} mirror FOLDER")
     for report in found.reports:
         show_report(report, is_status=found.is_status)
+    if given.folder is not None and not given.only and (given.folder / ".git").exists():
+        tell(
+            "This is a repository: every text file in it counts as a memory. To mirror only what agents read: "
+            "--only CLAUDE.md --only AGENTS.md"
+        )
     if (
         found.reports
         and not (given.apply or found.is_status)
@@ -214,12 +219,19 @@ async def _planned(store: MemoryStore, folder: str) -> MirrorReport | None:
 
 
 async def file_named(store: MemoryStore, name: str) -> str | None:
-    """The full name of the mirrored file that a name means: `project:name`, or a path in a mirrored folder."""
+    """The full name of the mirrored file that a name means: `project:name`, or a path in a mirrored folder.
+
+    Raises:
+        CommandFailed: the project has no such file.
+    """
     known = {
         one.full_name for deleted in (False, True) for one in await store.mind.files.all(deleted=deleted)
     }
     if name in known or not known:
         return name if name in known else None
+    if any(name.startswith(f"{one.partition(':')[0]}:") for one in known):
+        problem = f"there is no mirrored file {name!r}; `{program()} search --in file WORDS` finds files"
+        raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
     place = _place(name)
     for each in store.mirror.all():
         if place.is_relative_to(each.folder):

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-KINDS = "palace,journal,flat"
+KINDS = "palace,journal,flat,file"
 _MIND: Final = "mind"
 _ALL_KINDS: Final = (*KINDS.split(","), _MIND)
 _NOT_ASKED: Final = "the mind's conversations and passages were not searched; add --in mind, or run:"
@@ -210,7 +210,7 @@ async def search(
     A memory that another memory superseded ranks after that one. Where a later memory may contradict a hit, the hit
     says so.
 
-    --in mind searches conversations, passages and the log alone, as `mind search` does; --in palace,journal,flat,mind
+    --in mind searches conversations, passages and the log alone, as `mind search` does; --in palace,journal,flat,file,mind
     searches everything. Hits of the mind, at most --limit, follow the others, because the scores cannot be compared.
     The filters do not apply to the mind.
     """
