@@ -3,7 +3,7 @@
 Everything that is said is kept in the log. Of that, few sentences are worth a memory: standing instructions, preferences,
 facts about people and projects, decisions, and what the user asks to have remembered. The gate lets only these pass, each
 from one sentence of the user's own words, and closes in doubt: requests for now, questions, small talk, pasted text, code
-and output of programs, and sentences that mean nothing without the conversation ("use that one") give no proposal. Rules
+and output of programs, what may be a secret, and sentences that mean nothing without the conversation ("use that one") give no proposal. Rules
 read English; of other languages, only standing instructions pass.
 """
 
@@ -84,7 +84,7 @@ _ours = re.compile(  # how a project is run, said as a habit
     r"^(?:(?:in|for|on) (?:this|the|our) (?:project|repo(?:sitory)?|codebase|team|company),? |(?:also|and|by the way|btw|fyi|note that),? )*"
     r"(?:we (?:(?:always|never|only|usually|generally|don't|do not|both|all) )*"
     r"(?:use|deploy|host|write|name|keep|store|release|ship|format|merge|target|support|prefer|follow|meet|sell|develop)\b"
-    r"|our [\w/ -]{2,40}? (?:(?:is|are)(?! so\b)|runs?|lives?|lies|uses?|stands?|deploys?|(?:has|have)(?= an?\b| \w+s\b)|must|happens?) \S"
+    r"|we (?:always|never|only) (?!\w+ed\b)\w[\w-]+ \w|our [\w/ -]{2,40}? (?:(?:is|are)(?! so\b)|runs?|lives?|lies|uses?|stands?|deploys?|(?:has|have)(?= an?\b| \w+s\b)|must|happens?) \S"
     r"|the (?:production|staging|main|test|live|default|company|team|project|release)(?:'s)? [\w/ -]{2,30}? (?:is|are|runs?|lives?|lies|uses?|must|has to) \S)",
     re.IGNORECASE,
 ).search
@@ -95,11 +95,16 @@ _of_kin = re.compile(
 ).search
 _states_condition = re.compile(
     r"\b(?:fail(?:s|ed|ing)?|broken|crash\w*|wrong|slow|missing|not working|doesn't work|empty|stuck|down|weird|too \w+|error|bug"
-    r"|red|green|ready|done|finished|running|flaky|confus\w+)\b",
+    r"|red|green|merged|closed|failing|passing|ready|done|finished|running|flaky|confus\w+)\b",
     re.IGNORECASE,
 ).search
 _asks_one = re.compile(
     r"\b(?:option|approach|idea|suggestion|plan|version|answer|solution|draft|change|look|sound|feel)s?\b",
+    re.IGNORECASE,
+).search
+_may_be_secret = re.compile(
+    r"\b(?:passwords?|passphrase|passcode|pin|tokens?|secret|api[ -]?key|private key|access key|credentials?)\b.{0,30}?(?:\bis\b|\bare\b|[=:])"
+    r"|://[^/\s:@]+:[^@\s]+@|\b(?:sk|pk|ghp|gho|glpat|xox[abp]|AKIA|AIza)[-_A-Za-z0-9]{12,}|[A-Za-z0-9+/_=-]{32,}",
     re.IGNORECASE,
 ).search
 _remember = re.compile(
@@ -161,7 +166,7 @@ def _of_sentence(sentence: str, project: str) -> Iterator[Proposal]:
     sentence = _lead_up("", _request(".", sentence.strip('"\u201c\u201d ')))
     asked = _remember(sentence)
     told = asked["said"] if asked else sentence
-    if len(sentence) > MAX_SENTENCE_CHARS or sentence.endswith("?"):
+    if len(sentence) > MAX_SENTENCE_CHARS or sentence.endswith("?") or _may_be_secret(sentence):
         return
     plain = _not_pointing("", told)
     if asked is not None:

@@ -47,6 +47,9 @@ JUNK = [
     "$ git status\nOn branch main",
     'Traceback (most recent call last):\n  File "x.py", line 3\nValueError: I live in Graz.',
     "```\nNever commit directly to main.\n```",
+    "Remember that my password is hunter2!x.",
+    "Our production database is at postgres://admin:s3cret@db1/prod.",
+    "Remember: the key of the API is sk-ant-REDACTED0123456789abcdefghijkl.",
     "I live in Graz. No wait, I meant Linz is where she is.",
 ]
 

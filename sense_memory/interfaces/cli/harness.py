@@ -343,8 +343,10 @@ def _show(
             "applied": kept is not None,
             "files": files,
         }
-        result |= {"backups": [str(path) for path in kept or ()], "notes": list(notes)}
-        typer.echo(as_json(result | {"mirrors": shape_of(list(reports)), "no_longer_mirrored": list(ended)}))
+        more = {"backups": [str(path) for path in kept or ()], "notes": list(notes)}
+        typer.echo(
+            as_json(result | more | {"mirrors": shape_of(list(reports)), "no_longer_mirrored": list(ended)})
+        )
         return
     if not is_shown:
         _show_changes(changes)
@@ -353,7 +355,6 @@ def _show(
     for folder_name in ended:
         typer.echo(f"mirror ends: {safe(folder_name)} (its files stay)")
     changed = [change for change in changes if change.action != "unchanged"]
-    changed += [report for report in reports if report.is_plan and report.changed]
     if not changed and not ended and not reports:
         tell(f"{spec.title}: nothing to change.")
     elif kept is not None:

@@ -122,6 +122,7 @@ class Api:
             "graph": self._graph,
             "search": self._search,
             "introspection": self._introspection,
+            "proposals": self._proposals,
             "relays": self._relays,
             "mind": self._mind,
             "conversation": self._conversation,
@@ -306,6 +307,10 @@ class Api:
         except NotSynced:
             found = _report(IntrospectionReport(created_at=self._clock()))
         return {**found, "is_whole": self._is_whole()}
+
+    async def _proposals(self, _request: Request) -> dict[str, Any]:
+        """The memories that sessions proposed, oldest first; `accept-proposal` and `reject-proposal` decide about one."""
+        return {"proposals": shape_of(await or_nothing(self._store.mind.proposals.open()))}
 
     async def _relays(self, _request: Request) -> dict[str, Any]:
         """What the ledger knows of each relay. No relay is asked."""

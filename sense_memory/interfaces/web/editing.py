@@ -134,6 +134,8 @@ class EditRoutes:
                 raise InvalidInput("there is no such memory; nothing was changed")
 
         return {
+            "accept-proposal": (1, store.mind.proposals.accept),
+            "reject-proposal": (1, store.mind.proposals.reject),
             "connect": (2, store.persona_connect),
             "contradict": (2, store.persona_contradict),
             "disconnect": (2, store.persona_disconnect),

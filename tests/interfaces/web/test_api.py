@@ -399,6 +399,20 @@ async def test_decisions_are_those_of_the_store(opened, clock):
         assert "text of one" == (await memory("one")).value
 
 
+async def test_what_sessions_proposed_is_listed_and_decided_about(opened, clock):
+    async with opened() as store:
+        await store.mind.proposals.propose(["From now on always answer in German. I live in Graz."])
+        client = Client(store, clock)
+        german, home = (await client("/api/proposals"))[1]["proposals"]
+
+        assert 200 == (await client.act("accept-proposal", german["id"]))[0]
+        assert 200 == (await client.act("reject-proposal", home["id"]))[0]
+        assert 400 == (await client.act("accept-proposal", home["id"]))[0]
+
+        assert (await client("/api/proposals"))[1] == {"proposals": []}
+        assert [memory.value for memory in await store.palace.memories()] == [german["value"]]
+
+
 @pytest.mark.parametrize(
     "data",
     [
