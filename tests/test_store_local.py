@@ -218,6 +218,7 @@ async def test_forget_returns_the_deletions_id_and_keeps_tombstone_and_deletion(
             "entries": 0,
             "logs": 0,
             "embeddings": 0,
+            "files": 0,
             "mind": 0,
             "events": 2,
             "older": 0,
@@ -725,6 +726,7 @@ async def test_status_counts_what_is_held(open_store, clock):
             "entries": 1,
             "logs": 0,
             "embeddings": 0,
+            "files": 0,
             "mind": 0,
             "events": 6,  # these, the version before, tombstone and deletion
             "older": 1,

@@ -179,10 +179,21 @@ class Settings:
             "proposals": sources.choice("proposals", proposals, PROPOSAL_MODES),
             "search_forgotten": sources.switch("search_forgotten", search_forgotten),
         }
-        values = {setting: item.value for setting, item in found.items()}
-        origins = MappingProxyType({setting: item.origin for setting, item in found.items()})
+        return cls._of(found, env_path, relay_origins)
+
+    @classmethod
+    def _of(
+        cls,
+        found: Mapping[str, SettingValue[Any]],
+        env_file: Path | None,
+        relay_origins: Mapping[str, str],
+    ) -> Settings:
+        """Settings of these values, each with its origin."""
         return cls(
-            **values, env_file=env_path, origins=origins, relay_origins=MappingProxyType(relay_origins)
+            **{setting: item.value for setting, item in found.items()},
+            env_file=env_file,
+            origins=MappingProxyType({setting: item.origin for setting, item in found.items()}),
+            relay_origins=MappingProxyType(dict(relay_origins)),
         )
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from sense_memory.exchange.front_matter import FrontMatter
-    from sense_memory.exchange.import_files import Files, Source
+    from sense_memory.exchange.import_files import Source, SourceFiles
 
 _MARKS: Final = (
     b"title:",
@@ -77,7 +77,7 @@ class _Note:
         return "\n".join(self.rest).strip("\r\n").rstrip()
 
 
-def read(files: Files) -> ReaderResult:
+def read(files: SourceFiles) -> ReaderResult:
     """Read the notes of a project of basic-memory."""
     reading = ReaderResult(
         "notes of basic-memory", problems=list(files.problems), left_out=Counter(files.left_out)

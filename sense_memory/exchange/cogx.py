@@ -27,7 +27,7 @@ from sense_memory.exchange.letta import BlockRecords
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from sense_memory.exchange.import_files import Files, Source
+    from sense_memory.exchange.import_files import Source, SourceFiles
 
 MANIFEST: Final = "manifest.json"
 _MAJOR: Final = 0  # of the version that is read; the first version is 0.1
@@ -55,7 +55,7 @@ _PLURALS: Final = {"memory": "memories", "entity": "entities"}
 _TYPE_WORDS: Final = frozenset({"is_a", "instance_of"})  # facts that give an entity its type
 
 
-def is_archive(files: Files, head: bytes) -> bool:
+def is_archive(files: SourceFiles, head: bytes) -> bool:
     """Whether a folder is an archive.
 
     Args:
@@ -65,7 +65,7 @@ def is_archive(files: Files, head: bytes) -> bool:
     return bool(files.named(MANIFEST)) and b'"cogx_version"' in head
 
 
-def read(files: Files) -> ReaderResult:
+def read(files: SourceFiles) -> ReaderResult:
     """Read an archive.
 
     Raises:

@@ -26,7 +26,14 @@ from sense_memory.exchange import (
     readable,
     structured,
 )
-from sense_memory.exchange.import_files import SQLITE_HEAD, Files, open_files, read_source, text_of, utf8_of
+from sense_memory.exchange.import_files import (
+    SQLITE_HEAD,
+    SourceFiles,
+    open_files,
+    read_source,
+    text_of,
+    utf8_of,
+)
 from sense_memory.exchange.items import Problem, ReaderResult
 
 
@@ -67,10 +74,10 @@ class Format:
 
     name: str
     about: str
-    read: Callable[[Files], ReaderResult]
+    read: Callable[[SourceFiles], ReaderResult]
 
 
-def _json_files(files: Files, format_: str = "") -> ReaderResult:
+def _json_files(files: SourceFiles, format_: str = "") -> ReaderResult:
     reading = ReaderResult(format_ or "JSON", problems=list(files.problems), left_out=Counter(files.left_out))
     formats = []
     for source in files.sources:
@@ -120,7 +127,7 @@ def _are_messages(found: list[tuple[int, Any]]) -> bool:
     )
 
 
-def _chat_files(files: Files) -> ReaderResult:
+def _chat_files(files: SourceFiles) -> ReaderResult:
     """An export of ChatGPT or Claude: its conversations, and Claude's projects and memories."""
     reading = ReaderResult("conversations", problems=list(files.problems), left_out=Counter(files.left_out))
     formats = set[str]()
@@ -137,7 +144,7 @@ def _chat_files(files: Files) -> ReaderResult:
     return reading
 
 
-def _chat_file(source: Source, files: Files, *, is_chats: bool) -> ReaderResult:
+def _chat_file(source: Source, files: SourceFiles, *, is_chats: bool) -> ReaderResult:
     """What one file of an export of ChatGPT or Claude contains.
 
     Raises:
@@ -154,7 +161,7 @@ def _chat_file(source: Source, files: Files, *, is_chats: bool) -> ReaderResult:
     return ReaderResult("", left_out=Counter([_IGNORED_FILES.get(name, "other files")]))
 
 
-def _projects(files: Files) -> list[tuple[int, Any]]:
+def _projects(files: SourceFiles) -> list[tuple[int, Any]]:
     """The objects of Claude's `projects.json`; empty if it cannot be read, which `_chat_file` reports."""
     for source in files.sources:
         if source.path.name == "projects.json":
@@ -188,7 +195,7 @@ FORMATS: Final = {
 NAMES: Final = (*FORMATS, EVENTS)
 
 
-def recognise(path: Path) -> tuple[str, Files | None]:
+def recognise(path: Path) -> tuple[str, SourceFiles | None]:
     """The format of a file, folder or archive, and its files unless the format is `events`.
 
     The format is one of `NAMES`, or `file` for JSON, whose format each object decides.
@@ -233,7 +240,7 @@ def check_name(format_: str) -> None:
         raise InvalidInput(f"no format named {format_!r}; choose {', '.join(NAMES)}")
 
 
-def _of_folder(files: Files) -> str:
+def _of_folder(files: SourceFiles) -> str:
     names = {source.name for source in files.sources}
     if readable.MANIFEST in names:
         return "readable"

@@ -73,7 +73,7 @@ class Source:
 
 
 @dataclass(slots=True)
-class Files:
+class SourceFiles:
     """The files to import, and what was left out while listing them.
 
     Attributes:
@@ -96,7 +96,7 @@ class Files:
         return [source for source in self.sources if source.name.casefold() in wanted]
 
 
-def open_files(path: Path) -> Files:
+def open_files(path: Path) -> SourceFiles:
     """The files of a folder, of a zip archive, or one file.
 
     Raises:
@@ -124,15 +124,15 @@ def open_files(path: Path) -> Files:
         Source(each.name, shown, each.stat().st_size, partial(_open, each), budget)
         for each in (path, *(each for each in beside if each.is_file() and not each.is_symlink()))
     ]
-    return Files(label, sources, is_single=True)
+    return SourceFiles(label, sources, is_single=True)
 
 
 def _label(path: Path) -> str:
     return path.name if path.name not in {"", ".", ".."} else path.resolve().name or "files"
 
 
-def _folder(root: Path, label: str) -> Files:
-    files, budget = Files(label), Budget()
+def _folder(root: Path, label: str) -> SourceFiles:
+    files, budget = SourceFiles(label), Budget()
 
     def failed(error: OSError) -> None:
         name = os.path.relpath(error.filename, root) if error.filename else label
@@ -165,7 +165,7 @@ def _folder(root: Path, label: str) -> Files:
     return files
 
 
-def _add_file(files: Files, root: Path, path: Path, label: str, budget: Budget) -> None:
+def _add_file(files: SourceFiles, root: Path, path: Path, label: str, budget: Budget) -> None:
     """Add a file of a folder to the sources, or say why it is left out."""
     name = path.relative_to(root).as_posix()
     if path.name.startswith("."):
@@ -233,7 +233,7 @@ class Budget:
         self._left -= size
 
 
-def _archive(path: Path, label: str) -> Files:
+def _archive(path: Path, label: str) -> SourceFiles:
     try:
         archive = zipfile.ZipFile(path)
         infos = [info for info in archive.infolist() if not info.is_dir()]
@@ -241,7 +241,7 @@ def _archive(path: Path, label: str) -> Files:
         raise InvalidInput(f"{path} is a damaged zip archive ({error}); nothing was written") from None
     if len(infos) > MAX_FILES_COUNT:
         raise InvalidInput(f"{path} contains more than {MAX_FILES_COUNT:,} files; nothing was written")
-    files, budget = Files(label), Budget()
+    files, budget = SourceFiles(label), Budget()
     names = [info.filename.replace("\\", "/") for info in infos]
     top = {name.partition("/")[0] for name in names if not name.startswith("__MACOSX/")}
     prefix = f"{next(iter(top))}/" if len(top) == 1 and all("/" in name for name in names) else ""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
     from sense_memory.exchange.front_matter import FrontMatter
-    from sense_memory.exchange.import_files import Files, Source
+    from sense_memory.exchange.import_files import Source, SourceFiles
 
 OPENCLAW: Final = "an OpenClaw workspace"
 DOMAINS: Final = frozenset({"self", "people", "projects", "world", "skills"})
@@ -390,7 +390,7 @@ def daily(source: Source, note: FrontMatter) -> ReaderResult:
 # ── Folders ─────────────────────────────────────────────────────────────────────────────
 
 
-def folder(files: Files, format_: str) -> ReaderResult:
+def folder(files: SourceFiles, format_: str) -> ReaderResult:
     """Read the notes of a folder: curated and daily notes are recognised by name, any other note is one memory."""
     reading = ReaderResult(format_, problems=list(files.problems), left_out=Counter(files.left_out))
     names = UniquePaths()
@@ -449,7 +449,7 @@ def read_note(source: Source, reading: ReaderResult) -> FrontMatter | None:
     return front_matter.split(text)
 
 
-def note(files: Files, *, as_daily: bool | None = None) -> ReaderResult:
+def note(files: SourceFiles, *, as_daily: bool | None = None) -> ReaderResult:
     """Read single notes: a note whose name is a day is a daily note, any other note is curated.
 
     Args:

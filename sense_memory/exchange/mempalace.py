@@ -34,7 +34,7 @@ from sense_memory.limits import MAX_LINKS_COUNT
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from sense_memory.exchange.import_files import Files, Source
+    from sense_memory.exchange.import_files import Source, SourceFiles
     from sense_memory.exchange.sqlite_files import SqliteFile
 
 STORES: Final = ("chroma.sqlite3", "sqlite_exact.sqlite3")
@@ -90,18 +90,18 @@ _CHROMA: Final = (
 # ── The store ───────────────────────────────────────────────────────────────────────────
 
 
-def is_store(files: Files) -> bool:
+def is_store(files: SourceFiles) -> bool:
     """Whether the files are those of a store, or of the folder above one."""
     near = (source.path for source in files.sources if len(source.path.parts) <= _NEAR_DEPTH)
     return any(path.name in {*STORES, _GRAPH} for path in near)
 
 
-def read(files: Files) -> ReaderResult:
+def read(files: SourceFiles) -> ReaderResult:
     """Read a store, or an export."""
     return read_store(files) if is_store(files) else read_export(files)
 
 
-def read_store(files: Files) -> ReaderResult:
+def read_store(files: SourceFiles) -> ReaderResult:
     """Read the drawers, tunnels and knowledge graphs of a store; other files are counted."""
     reading = ReaderResult(
         "a store of MemPalace", problems=list(files.problems), left_out=Counter(files.left_out)
@@ -279,7 +279,7 @@ def _add_graph(file: SqliteFile, shown: str, reading: ReaderResult) -> None:
 _drawer_field = re.compile(r"\| (Source|Filed|Added by) \| (.*) \|").fullmatch
 
 
-def read_export(files: Files) -> ReaderResult:
+def read_export(files: SourceFiles) -> ReaderResult:
     """Read an export of MemPalace: a folder for each wing, a file for each room, a heading for each drawer.
 
     A wing becomes a domain, a room a facet, and a drawer a memory whose key is the id of the drawer.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeVar
 
-    from sense_memory.exchange.import_files import Files, Source
+    from sense_memory.exchange.import_files import Source, SourceFiles
     from sense_memory.mind.log import LogEntry
     from sense_memory.mind.records import MindRecord, MindRecords
     from sense_memory.models import JournalEntry, Memory, PersonaMemory
@@ -322,7 +322,7 @@ def _date_text(seconds: float) -> str | float:
         return seconds
 
 
-# ── Files of an export ──────────────────────────────────────────────────────────────────
+# ── Files of an export ────────────────────────────────────────────────────────────────────────
 
 _RESERVED: Final = frozenset(
     ("con", "prn", "aux", "nul", *(f"{name}{number}" for name in ("com", "lpt") for number in range(10)))
@@ -428,7 +428,7 @@ def is_readable_line(found: object) -> bool:
     return isinstance(found, dict) and isinstance(found.get(KIND_FIELD), str)
 
 
-def read_folder(files: Files) -> ReaderResult:
+def read_folder(files: SourceFiles) -> ReaderResult:
     """Read a readable export in a folder or an archive, or single files of an export."""
     reading = ReaderResult(
         "a readable export", problems=list(files.problems), left_out=Counter(files.left_out)

@@ -21,7 +21,7 @@ from sense_memory.exchange.import_files import SQLITE_COMPANIONS, copy_source
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sense_memory.exchange.import_files import Files, Source
+    from sense_memory.exchange.import_files import Source, SourceFiles
 
 MAX_STEPS: Final = (
     2_000_000_000  # of SQLite's machine, for one file: some two minutes; a drawer needs about 300
@@ -63,7 +63,7 @@ def _is_virtual(sql: str) -> bool:
 
 
 @contextmanager
-def opened(source: Source, files: Files) -> Iterator[SqliteFile]:
+def opened(source: Source, files: SourceFiles) -> Iterator[SqliteFile]:
     """Open a copy of a SQLite file; the copy is in a private folder, and is removed at the end.
 
     Args:

@@ -29,7 +29,7 @@ MAX_EDITS: Final = 100  # that can be taken back; older ones are forgotten
 
 
 @dataclass(slots=True)
-class _Entry:
+class _Undoable:
     done: DoneEdit
     undo: _Undo = field(repr=False)
 
@@ -45,7 +45,7 @@ class EditSession:
 
     def __init__(self, store: MemoryStore) -> None:
         self._store, self._edits = store, store.edits
-        self._entries: deque[_Entry] = deque(maxlen=MAX_EDITS)
+        self._entries: deque[_Undoable] = deque(maxlen=MAX_EDITS)
         self._number = 0
 
     @property
@@ -172,7 +172,7 @@ class EditSession:
     ) -> DoneEdit:
         self._number += 1
         done = DoneEdit(self._number, action, path, to, self._store.clock(), event_id, **found)
-        self._entries.append(_Entry(done, undo))
+        self._entries.append(_Undoable(done, undo))
         return done
 
 

@@ -2,7 +2,7 @@
 
 A version knows another if its version vector has it, or has another machine's version with the same text: so two machines
 that unite the same versions at once need not unite their results. Of the versions that the head
-does not know, each is merged into it by passages, from the newest version that both know. The result depends on the set of
+does not know, each is merged into it by sections, from the newest version that both know. The result depends on the set of
 versions only: machines with the same versions write the same text. Pure.
 """
 
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from sense_memory.mirror.passages import suffix_of
+from sense_memory.mirror.sections import suffix_of
 from sense_memory.mirror.state import digest_of
 from sense_memory.mirror.text_merge import merged
 
@@ -28,7 +28,7 @@ class UnitedFile:
 
     Attributes:
         file: the united version, whose version vector has all of them.
-        conflicts: how many passages now stand there in two texts.
+        conflicts: how many sections now stand there in two texts.
         copies: texts that cannot be merged into the file, by the names under which they are kept.
     """
 

@@ -368,7 +368,7 @@ def _merge_note(conflicts: int, copies: Collection[str]) -> str:
     """What a person should know about a merge; empty if everything fitted together."""
     notes = []
     if conflicts:
-        which = "one passage was" if conflicts == 1 else f"{conflicts:,} passages were"
+        which = "one section was" if conflicts == 1 else f"{conflicts:,} sections were"
         notes.append(f"{which} changed on two machines at once; both texts are in the file")
     if copies:
         notes.append(f"the other text is in {', '.join(sorted(copies))}")

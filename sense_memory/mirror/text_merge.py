@@ -1,11 +1,11 @@
-"""Merging of a file that was changed on two machines: by passages, from the last version that both knew.
+"""Merging of a file that was changed on two machines: by sections, from the last version that both knew.
 
-Guaranteed: every passage that one side added or changed is in the result, word for word; what one side deleted and the
-other left alone is gone; where both sides changed the same passage, both texts stand there, and a sentence in the language
+Guaranteed: every section that one side added or changed is in the result, word for word; what one side deleted and the
+other left alone is gone; where both sides changed the same section, both texts stand there, and a sentence in the language
 of the file says so. There are no conflict markers, because a harness would read them as text or fail at them. With the
-sides exchanged the result has the same passages. Pure.
+sides exchanged the result has the same sections. Pure.
 
-The cost grows with the number of passages that differ, and with the square of how often the same passage is repeated.
+The cost grows with the number of sections that differ, and with the square of how often the same section is repeated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.mirror.passages import Passage, PassageKind, is_markdown, passages_of, suffix_of
+from sense_memory.mirror.sections import SectionKind, TextSection, is_markdown, sections_of, suffix_of
 
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class MergedText:
 
     Attributes:
         text: the merged text.
-        conflicts: how many passages both sides had changed, each of which now stands there in both texts.
+        conflicts: how many sections both sides had changed, each of which now stands there in both texts.
     """
 
     text: str
@@ -51,11 +51,11 @@ class MergedText:
 
 
 def merged(base: str, ours: str, theirs: str, name: str) -> MergedText | None:
-    """Merge two texts of a file; None for a format that cannot hold both texts of a passage.
+    """Merge two texts of a file; None for a format that cannot hold both texts of a section.
 
     Args:
         base: the last version that both sides knew; empty if there is none.
-        ours: one side; where both texts of a passage stand there, this one comes first.
+        ours: one side; where both texts of a section stand there, this one comes first.
         theirs: the other side.
         name: of the file, whose suffix says the format.
     """
@@ -66,22 +66,22 @@ def merged(base: str, ours: str, theirs: str, name: str) -> MergedText | None:
         return None
     bare = [text.removeprefix(_BOM) for text in (base, ours, theirs)]
     marks = [text.startswith(_BOM) for text in (base, ours, theirs)]
-    before, one, two = (passages_of(text, name) for text in bare)
+    before, one, two = (sections_of(text, name) for text in bare)
     halves = zip(_halves(before or _shared(one, two)), _halves(one), _halves(two), strict=True)
     merges = [_Merge(*half, name, _line_end(bare[1])) for half in halves]
     text = _with_ends("".join(merge.text() for merge in merges), *bare)
     return MergedText((_BOM if _kept(*marks) else "") + text, sum(merge.conflicts for merge in merges))
 
 
-def _halves(passages: Sequence[Passage]) -> tuple[list[Passage], list[Passage]]:
+def _halves(sections: Sequence[TextSection]) -> tuple[list[TextSection], list[TextSection]]:
     """The front matter, and the rest."""
-    is_field = [passage.kind is PassageKind.FIELD for passage in passages]
+    is_field = [section.kind is SectionKind.FIELD for section in sections]
     count = sum(is_field)
-    return list(passages[:count]), list(passages[count:])
+    return list(sections[:count]), list(sections[count:])
 
 
-def _shared(one: Sequence[Passage], two: Sequence[Passage]) -> list[Passage]:
-    """The passages that two texts share: what stands for the version that both knew where there is none."""
+def _shared(one: Sequence[TextSection], two: Sequence[TextSection]) -> list[TextSection]:
+    """The sections that two texts share: what stands for the version that both knew where there is none."""
     return [one[place] for place in sorted(_spelled(one, two))]
 
 
@@ -113,11 +113,11 @@ def _with_ends(text: str, base: str, ours: str, theirs: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """One change of a side: the passages of the base from `start` to `end` became others."""
+    """One change of a side: the sections of the base from `start` to `end` became others."""
 
     start: int
     end: int
-    passages: Sequence[Passage]
+    sections: Sequence[TextSection]
     is_ours: bool
 
     def meets(self, start: int, end: int) -> bool:
@@ -125,17 +125,17 @@ class _Edit:
         return max(self.start, start) < min(self.end, end) or self.start == self.end == start == end
 
 
-def _edits(before: Sequence[Passage], after: Sequence[Passage], *, is_ours: bool) -> list[_Edit]:
-    words = [passage.words for passage in before], [passage.words for passage in after]
+def _edits(before: Sequence[TextSection], after: Sequence[TextSection], *, is_ours: bool) -> list[_Edit]:
+    words = [section.words for section in before], [section.words for section in after]
     found = SequenceMatcher(None, *words).get_opcodes()
     return [
         _Edit(start, end, after[low:high], is_ours) for tag, start, end, low, high in found if tag != "equal"
     ]
 
 
-def _spelled(before: Sequence[Passage], after: Sequence[Passage]) -> dict[int, Passage]:
-    """By place in the base, the unchanged passages as one side has them, which may differ in blank lines."""
-    words = [passage.words for passage in before], [passage.words for passage in after]
+def _spelled(before: Sequence[TextSection], after: Sequence[TextSection]) -> dict[int, TextSection]:
+    """By place in the base, the unchanged sections as one side has them, which may differ in blank lines."""
+    words = [section.words for section in before], [section.words for section in after]
     blocks = SequenceMatcher(None, *words).get_matching_blocks()
     return {start + step: after[low + step] for start, low, count in blocks for step in range(count)}
 
@@ -144,17 +144,17 @@ def _spelled(before: Sequence[Passage], after: Sequence[Passage]) -> dict[int, P
 
 
 class _Merge:
-    """A merge of passages.
+    """A merge of sections.
 
     Attributes:
-        conflicts: how many passages both sides had changed.
+        conflicts: how many sections both sides had changed.
     """
 
     def __init__(
         self,
-        before: Sequence[Passage],
-        ours: Sequence[Passage],
-        theirs: Sequence[Passage],
+        before: Sequence[TextSection],
+        ours: Sequence[TextSection],
+        theirs: Sequence[TextSection],
         name: str,
         line_end: str,
     ) -> None:
@@ -166,7 +166,7 @@ class _Merge:
 
     def text(self) -> str:
         """The merged text."""
-        parts: list[Sequence[Passage]] = []
+        parts: list[Sequence[TextSection]] = []
         place = 0
         for group in self._groups():
             start, end = min(edit.start for edit in group), max(edit.end for edit in group)
@@ -190,7 +190,7 @@ class _Merge:
         if group:
             yield group
 
-    def _unchanged(self, start: int, end: int) -> list[Passage]:
+    def _unchanged(self, start: int, end: int) -> list[TextSection]:
         found = []
         for place in range(start, end):
             was = self._before[place]
@@ -198,10 +198,10 @@ class _Merge:
             found.append(theirs if ours.text == was.text else ours)
         return found
 
-    def _of_group(self, group: Sequence[_Edit]) -> list[Sequence[Passage]]:
-        """The passages of changes that meet."""
-        ours = [passage for edit in group if edit.is_ours for passage in edit.passages]
-        theirs = [passage for edit in group if not edit.is_ours for passage in edit.passages]
+    def _of_group(self, group: Sequence[_Edit]) -> list[Sequence[TextSection]]:
+        """The sections of changes that meet."""
+        ours = [section for edit in group if edit.is_ours for section in edit.sections]
+        theirs = [section for edit in group if not edit.is_ours for section in edit.sections]
         if not (ours and theirs) and len({edit.is_ours for edit in group}) == 1:
             others = self._theirs if group[0].is_ours else self._ours
             return [self._spaced([*ours, *theirs], group[-1].end - 1, others)]
@@ -212,28 +212,30 @@ class _Merge:
         middle = self._both(one, two, are_new=inserted)
         return [ours[:first], *middle, ours[len(ours) - last :]]
 
-    def _spaced(self, passages: list[Passage], place: int, others: dict[int, Passage]) -> list[Passage]:
-        """Passages with the blank lines after them as the other side has them, where that side changed them."""
-        if not passages or place not in others:
-            return passages
-        last, was, other = passages[-1], self._before[place], others[place]
+    def _spaced(
+        self, sections: list[TextSection], place: int, others: dict[int, TextSection]
+    ) -> list[TextSection]:
+        """Sections with the blank lines after them as the other side has them, where that side changed them."""
+        if not sections or place not in others:
+            return sections
+        last, was, other = sections[-1], self._before[place], others[place]
         blank, wanted = _after(was), _after(other)
         if _after(last) == blank != wanted:
             text = last.text[: len(last.text) - len(blank)] + wanted
-            passages = [*passages[:-1], replace(last, text=text)]
-        return passages
+            sections = [*sections[:-1], replace(last, text=text)]
+        return sections
 
     def _both(
-        self, one: Sequence[Passage], two: Sequence[Passage], *, are_new: bool
-    ) -> list[Sequence[Passage]]:
+        self, one: Sequence[TextSection], two: Sequence[TextSection], *, are_new: bool
+    ) -> list[Sequence[TextSection]]:
         """Two texts for one place; one alone where it has all of the other."""
         if _is_within(one, two):
             return [two]
         if _is_within(two, one):
             return [one]
-        known = {passage.words for passage in one}
-        rest = [passage for passage in two if passage.words not in known]
-        if one[-1].kind is PassageKind.FIELD:
+        known = {section.words for section in one}
+        rest = [section for section in two if section.words not in known]
+        if one[-1].kind is SectionKind.FIELD:
             return self._fields(one, rest)
         if are_new:
             return [one, rest]
@@ -241,64 +243,64 @@ class _Merge:
         note = self._note(rest[0]) if rest else None
         return [one, rest] if note is None else [one, [note], rest]
 
-    def _fields(self, one: Sequence[Passage], two: Sequence[Passage]) -> list[Sequence[Passage]]:
+    def _fields(self, one: Sequence[TextSection], two: Sequence[TextSection]) -> list[Sequence[TextSection]]:
         """Fields of the front matter, in which a name may stand only once: its other value becomes a comment."""
-        names = {_field_name(passage) for passage in one}
-        found: list[Sequence[Passage]] = [one]
-        for passage in two:
-            if _field_name(passage) not in names:
-                found.append([passage])
+        names = {_field_name(section) for section in one}
+        found: list[Sequence[TextSection]] = [one]
+        for section in two:
+            if _field_name(section) not in names:
+                found.append([section])
                 continue
             self.conflicts += 1
-            lines = [FIELD_NOTE, *passage.words.rstrip("\n").split("\n")]
+            lines = [FIELD_NOTE, *section.words.rstrip("\n").split("\n")]
             text = "".join(f"# {line}{self._line_end}" for line in lines)
-            found.append([Passage(PassageKind.FIELD, text, text.rstrip("\r\n"))])
+            found.append([TextSection(SectionKind.FIELD, text, text.rstrip("\r\n"))])
         return found
 
-    def _note(self, beside: Passage) -> Passage | None:
+    def _note(self, beside: TextSection) -> TextSection | None:
         """The sentence between two texts, in the language of the file; None if the format has no place for one."""
         if not is_markdown(self._name):
             comment = _COMMENTS.get(suffix_of(self._name))
-            kind, words = PassageKind.LINE, None if comment is None else comment.format(NOTE)
-        elif beside.kind is PassageKind.ITEM and (marker := _marker(beside.text)):
-            kind, words = PassageKind.ITEM, f"{marker[0]}*{NOTE}*"
-        elif beside.kind is PassageKind.ROW:
-            kind, words = PassageKind.ROW, f"| *{NOTE}* |"
+            kind, words = SectionKind.LINE, None if comment is None else comment.format(NOTE)
+        elif beside.kind is SectionKind.ITEM and (marker := _marker(beside.text)):
+            kind, words = SectionKind.ITEM, f"{marker[0]}*{NOTE}*"
+        elif beside.kind is SectionKind.ROW:
+            kind, words = SectionKind.ROW, f"| *{NOTE}* |"
         else:
-            kind, words = PassageKind.PARAGRAPH, f"*{NOTE}*"
-        return None if words is None else Passage(kind, words + self._line_end, words)
+            kind, words = SectionKind.PARAGRAPH, f"*{NOTE}*"
+        return None if words is None else TextSection(kind, words + self._line_end, words)
 
-    def _joined(self, parts: Sequence[Sequence[Passage]]) -> str:
+    def _joined(self, parts: Sequence[Sequence[TextSection]]) -> str:
         """The text of some parts; where two parts meet, no line and no paragraph runs into the next."""
         text = ""
-        last: Passage | None = None
+        last: TextSection | None = None
         for part in filter(None, parts):
             if last is not None:
                 text += self._between(text, last, part[0])
-            text += "".join(passage.text for passage in part)
+            text += "".join(section.text for section in part)
             last = part[-1]
         return text
 
-    def _between(self, text: str, last: Passage, following: Passage) -> str:
+    def _between(self, text: str, last: TextSection, following: TextSection) -> str:
         ends = "" if text.endswith("\n") else self._line_end
         is_apart = text.replace("\r", "").endswith("\n\n")
-        runs_on = {PassageKind.PARAGRAPH, PassageKind.ROW, PassageKind.ITEM}
+        runs_on = {SectionKind.PARAGRAPH, SectionKind.ROW, SectionKind.ITEM}
         kinds = last.kind, following.kind
         if is_apart or last.kind not in runs_on or following.kind not in runs_on:
             return ends
-        if following.kind is PassageKind.PARAGRAPH or (PassageKind.ROW in kinds and len({*kinds}) > 1):
+        if following.kind is SectionKind.PARAGRAPH or (SectionKind.ROW in kinds and len({*kinds}) > 1):
             return ends + self._line_end
         return ends
 
 
-def _after(passage: Passage) -> str:
-    """The line ends at the end of a passage."""
-    text = passage.text
+def _after(section: TextSection) -> str:
+    """The line ends at the end of a section."""
+    text = section.text
     return text[len(text.rstrip("\r\n")) :]
 
 
-def _common(one: Sequence[Passage], two: Sequence[Passage]) -> int:
-    """How many passages two texts have in common at their beginnings."""
+def _common(one: Sequence[TextSection], two: Sequence[TextSection]) -> int:
+    """How many sections two texts have in common at their beginnings."""
     count = 0
     for first, second in zip(one, two, strict=False):
         if first.words != second.words:
@@ -307,11 +309,11 @@ def _common(one: Sequence[Passage], two: Sequence[Passage]) -> int:
     return count
 
 
-def _is_within(one: Sequence[Passage], two: Sequence[Passage]) -> bool:
-    """Whether all passages of a text stand in another, in the same order."""
-    left = iter(passage.words for passage in two)
-    return all(passage.words in left for passage in one)
+def _is_within(one: Sequence[TextSection], two: Sequence[TextSection]) -> bool:
+    """Whether all sections of a text stand in another, in the same order."""
+    left = iter(section.words for section in two)
+    return all(section.words in left for section in one)
 
 
-def _field_name(passage: Passage) -> str:
-    return passage.words.partition(":")[0].strip()
+def _field_name(section: TextSection) -> str:
+    return section.words.partition(":")[0].strip()

@@ -207,4 +207,4 @@ async def test_a_closed_store_is_an_answer():
         blocking = OpenAITools(store)
 
     for told in (await tools.dispatch("recall", "{}"), blocking.dispatch_blocking("recall", "{}")):
-        assert "it is not open" in json.loads(told)["error"]
+        assert "is not open" in json.loads(told)["error"]

@@ -13,6 +13,7 @@ import pytest
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.errors import InvalidInput, SenseMemoryError
 from sense_memory.mind import ContextBuilder, EpisodicMemory, ReflectionTracker, SalienceMemory
+from sense_memory.mind.records import MindRecord
 from sense_memory.mind.rule_model import RuleModel
 from tests.mind.test_log import opened
 
@@ -49,7 +50,7 @@ GOOD = {
     "current_tokens": 1, "base": "x", "arguments": {}, "every": 3, "output": "x", "identity": "x", "objectives": ["x"],
     "values": ["x"], "roles": ["x"], "priority": 1, "status": "active", "objective_id": "0" * 16, "domain": "people",
     "facet": "facts", "with_": "0" * 64, "invitation": "x", "as_name": "ann", "ident": "0" * 32, "scene_id": "0" * 32,
-    "npub": "0" * 64, "seen": 0, "thought": "x", "thought_id": "0" * 16, "state": None, "with_members": False, "moved": 0.1, "budget": 1_000, "memory": EpisodicMemory("ann").visible, "extra": "", "output_format": "",
+    "npub": "0" * 64, "seen": 0, "thought": "x", "thought_id": "0" * 16, "state": None, "with_members": False, "moved": 0.1, "fields": {"value": "x", "description": "", "limit": 20_000, "read_only": False, "version": 1, "ts": 1.0}, "budget": 1_000, "memory": EpisodicMemory("ann").visible, "extra": "", "output_format": "",
 }  # fmt: skip
 LEFT_OUT = {"close", "judge", "refresh", "model", "count_tokens"}  # of the program itself, or no method
 
@@ -63,6 +64,7 @@ async def parts():
             "agent.output", {"text": "Kaja lives in Graz."}, actor="ann", conversation="c"
         )
         GOOD["entry"] = entry
+        GOOD["record"] = MindRecord("mind/block/human", GOOD["fields"], "0" * 64, 0)
         chat = mind.conversation("c", window=1_000)
         await chat.add("user", "hello")
         await mind.blocks.create("notes", "x")
@@ -140,5 +142,5 @@ async def test_numbers_of_a_subclass_are_numbers():
 
 async def test_a_text_that_is_not_valid_unicode_is_called_so():
     async with MemoryStore(LocalSigner.generate(), ledger=":memory:", background=False) as store:
-        with pytest.raises(InvalidInput, match="query must be valid Unicode; nothing was done"):
+        with pytest.raises(InvalidInput, match="query must be valid Unicode"):
             await store.mind.search("\ud800")

@@ -112,7 +112,7 @@ async def test_a_section_that_both_changed_has_both_texts_and_says_so(machines):
     assert text == two.read("MEMORY.md")
     assert text.endswith(f"## Deploy\n\nOn Monday.\n\n*{NOTE}*\n\nOn Sunday.\n")
     assert "<<<<" not in text
-    assert "one passage was changed on two machines at once" in report.steps[0].note
+    assert "one section was changed on two machines at once" in report.steps[0].note
 
 
 async def test_a_field_that_both_changed_stands_once_and_the_other_value_as_a_comment(machines):

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sense_memory.mirror.passages import passages_of
+from sense_memory.mirror.sections import sections_of
 from sense_memory.mirror.text_merge import FIELD_NOTE, NOTE, merged
 
 
@@ -69,8 +69,8 @@ def words(text):
 
 
 @given(texts(), NAMES)
-def test_the_passages_of_a_text_are_the_text(text, name):
-    assert "".join(passage.text for passage in passages_of(text, name)) == text
+def test_the_sections_of_a_text_are_the_text(text, name):
+    assert "".join(section.text for section in sections_of(text, name)) == text
 
 
 @given(cases())

@@ -69,8 +69,8 @@ def test_each_trait_belongs_to_these_kinds_and_to_no_other():
     assert kinds_with("says_edits") == {"FLAT", "PERSONA", "MIND"}
     assert kinds_with("is_watched") == {"FLAT", "JOURNAL", "PERSONA"}
     assert kinds_with("is_merged") == {"PERSONA"}
-    assert kinds_with("names_path") == {"MIND"}
-    assert kinds_with("is_exported") == set()
+    assert kinds_with("names_path") == {"FILE", "MIND"}
+    assert kinds_with("is_exported") == {"FILE"}
     assert {kind.name for kind in RecordType if not kind.has_address} == {"JOURNAL"}
 
 

@@ -148,7 +148,8 @@ def test_the_index_names_the_fields_of_a_hit_as_its_texts_do():
 
 def test_a_scope_is_checked():
     assert scope("journal", None, None).within == {"journal"}
-    assert scope(["palace", "flat", "journal"], None, None).is_all
-    assert not scope(["palace", "flat", "journal"], 3, None).is_all
+    assert scope(["palace", "flat", "journal", "file"], None, None).is_all
+    assert not scope(["palace", "flat", "journal", "file"], 3, None).is_all
+    assert not scope(["palace", "flat", "journal"], None, None).is_all
     with pytest.raises(InvalidInput, match="palace, journal, flat"):
         scope(["memories"], None, None)

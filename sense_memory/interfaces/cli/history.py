@@ -23,8 +23,17 @@ from sense_memory.interfaces.cli.inputs import (
     WhenArgument,
 )
 from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, Invocation, of, program, unknown
-from sense_memory.interfaces.cli.mirror import file_named, sync_folders_of
-from sense_memory.interfaces.cli.names import events_of, everything, find, parts, path_of, place, unknown_name
+from sense_memory.interfaces.cli.names import (
+    events_of,
+    everything,
+    file_named,
+    find,
+    parts,
+    path_of,
+    place,
+    sync_folders_of,
+    unknown_name,
+)
 from sense_memory.interfaces.cli.operations import Write, operation
 from sense_memory.interfaces.cli.output import show_insights, show_memories, show_memory, warn_if_incomplete
 from sense_memory.interfaces.cli.palace.group import insights_of

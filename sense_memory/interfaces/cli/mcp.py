@@ -36,7 +36,7 @@ PublicUrlOption = Annotated[
     typer.Option(
         metavar="URL",
         show_default=False,
-        help="With --listen: the https URL at which a reverse proxy takes requests for this server, such as https://memory.example.org. Programs elsewhere, such as claude.ai, then ask for access there, and `sense-memory access` shows and ends what you allowed.",
+        help="With --listen: the https URL at which a reverse proxy takes requests for this server, such as https://memory.example.org. Programs elsewhere, such as claude.ai, then ask for access there, and the command `access` shows and ends what you allowed.",
     ),
 ]
 PlainExportOption = Annotated[

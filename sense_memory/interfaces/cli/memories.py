@@ -44,13 +44,13 @@ from sense_memory.interfaces.cli.inputs import (
 )
 from sense_memory.interfaces.cli.invocation import confirm, named, note, of, say
 from sense_memory.interfaces.cli.many_memories import remember_many
-from sense_memory.interfaces.cli.mirror import file_named
 from sense_memory.interfaces.cli.names import (
     absent_in_palace,
     ask_relays,
     did_you_mean,
     events_of,
     everything,
+    file_named,
     find,
     flat_keys,
     in_palace,

@@ -10,7 +10,7 @@ import typer
 
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.inputs import WAIT_SECONDS, WaitOption, flag, option
-from sense_memory.interfaces.cli.invocation import CommandFailed, ExitCode, program, tell
+from sense_memory.interfaces.cli.invocation import ExitCode, program, tell
 from sense_memory.interfaces.cli.operations import operation
 from sense_memory.interfaces.cli.output import show_rows
 from sense_memory.interfaces.cli.program import AGENTS, app
@@ -105,6 +105,21 @@ def show_report(report: MirrorReport, *, is_status: bool = False) -> None:
         tell("Nothing to do: the folder and memory have the same.")
 
 
+FolderArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FOLDER", show_default=False, help="The folder. Without it, every mirrored folder."
+    ),
+]
+EmptyOption = Annotated[
+    str,
+    option(
+        "WHAT",
+        "What it means that FOLDER is empty and had files: restore writes them again, delete moves them to history.",
+    ),
+]
+
+
 @operation(
     app,
     "mirror",
@@ -128,12 +143,7 @@ def show_report(report: MirrorReport, *, is_status: bool = False) -> None:
 async def mirror(
     store: MemoryStore,
     *,
-    folder: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FOLDER", show_default=False, help="The folder. Without it, every mirrored folder."
-        ),
-    ] = None,
+    folder: FolderArgument = None,
     yes: Annotated[
         bool, flag("--yes", "-y", "--apply", text="Do it. Without this option, only show it.")
     ] = False,
@@ -163,22 +173,16 @@ async def mirror(
             "Mirror this file although it seems to hold a credential. Its path in FOLDER; may be repeated.",
         ),
     ] = None,
-    empty: Annotated[
-        str,
-        option(
-            "WHAT",
-            "What it means that FOLDER is empty and had files: restore writes them again, delete moves them to history.",
-        ),
-    ] = "",
+    empty: EmptyOption = "",
     stop: Annotated[
         bool, flag("--stop", text="Mirror FOLDER no longer. Its files stay, there and in memory.")
     ] = False,
     wait: WaitOption = WAIT_SECONDS,
 ) -> _Mirrored:
-    """Keep a folder of text files in step with memory, both ways, and so with the same project on other machines.
+    """Keep a folder of text files the same in memory, and so in the same project on other machines.
 
-    Files stay files, word for word. What is changed here and there is merged by passages; where both changed the same
-    passage, both texts stay, and a sentence in the file says so. A deleted file moves to history, from which `undo`
+    Files stay files, word for word. What is changed here and there is merged by sections; where both changed the same
+    section, both texts stay, and a sentence in the file says so. A deleted file moves to history, from which `undo`
     brings it back. Binary, large and unreadable files, links, and files that look like credentials are left alone and
     named.
 
@@ -211,42 +215,3 @@ async def _planned(store: MemoryStore, folder: str) -> MirrorReport | None:
         return (
             None if known is None else MirrorReport(folder, known.project, problem=str(error), is_plan=True)
         )
-
-
-# ── Files by their names ────────────────────────────────────────────────────────────────
-
-
-async def file_named(store: MemoryStore, name: str) -> str | None:
-    """The full name of the mirrored file that a name means: `project:name`, or a path in a mirrored folder.
-
-    Raises:
-        CommandFailed: the project has no such file.
-    """
-    known = {
-        one.full_name for deleted in (False, True) for one in await store.mind.files.all(deleted=deleted)
-    }
-    if name in known or not known:
-        return name if name in known else None
-    if any(name.startswith(f"{one.partition(':')[0]}:") for one in known):
-        problem = f"there is no mirrored file {name!r}; `{program()} search --in file WORDS` finds files"
-        raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
-    place = _place(name)
-    for each in store.mirror.all():
-        if place.is_relative_to(each.folder):
-            full_name = f"{each.project}:{place.relative_to(each.folder).as_posix()}"
-            if full_name in known:
-                return full_name
-    return None
-
-
-def _place(name: str) -> Path:
-    """Where a file lies; links on the way are resolved, and the file may be gone."""
-    path = Path(name).expanduser()
-    return path.parent.resolve() / path.name
-
-
-async def sync_folders_of(store: MemoryStore, full_name: str) -> None:
-    """Bring the folders of a file's project on this machine in step; no relay is asked."""
-    for each in store.mirror.all():
-        if full_name.startswith(f"{each.project}:"):
-            await store.mirror.sync(each.folder, seconds=0)

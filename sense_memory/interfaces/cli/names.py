@@ -10,6 +10,7 @@ import asyncio
 import time
 import unicodedata
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.errors import InvalidAddress
@@ -320,3 +321,42 @@ async def note_missing(store: MemoryStore, targets: Sequence[str]) -> None:
     for target in paths:
         if find(there, target) is None:
             say("note", f"the connection counts once {target} exists; there is no such memory yet")
+
+
+# ── Files by their names ────────────────────────────────────────────────────────────────
+
+
+async def file_named(store: MemoryStore, name: str) -> str | None:
+    """The full name of the mirrored file that a name means: `project:name`, or a path in a mirrored folder.
+
+    Raises:
+        CommandFailed: the project has no such file.
+    """
+    known = {
+        one.full_name for deleted in (False, True) for one in await store.mind.files.all(deleted=deleted)
+    }
+    if name in known or not known:
+        return name if name in known else None
+    if any(name.startswith(f"{one.partition(':')[0]}:") for one in known):
+        problem = f"there is no mirrored file {name!r}; `{program()} search --in file WORDS` finds files"
+        raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
+    place = _place(name)
+    for each in store.mirror.all():
+        if place.is_relative_to(each.folder):
+            full_name = f"{each.project}:{place.relative_to(each.folder).as_posix()}"
+            if full_name in known:
+                return full_name
+    return None
+
+
+def _place(name: str) -> Path:
+    """Where a file lies; links on the way are resolved, and the file may be gone."""
+    path = Path(name).expanduser()
+    return path.parent.resolve() / path.name
+
+
+async def sync_folders_of(store: MemoryStore, full_name: str) -> None:
+    """Bring the folders of a file's project on this machine in step; no relay is asked."""
+    for each in store.mirror.all():
+        if full_name.startswith(f"{each.project}:"):
+            await store.mirror.sync(each.folder, seconds=0)

@@ -42,7 +42,14 @@ def test_an_export_as_json(written, tmp_path):
     found = written.json("export", "all.jsonl")
 
     size = (tmp_path / "all.jsonl").stat().st_size
-    assert found == {"file": "all.jsonl", "events": 4, "bytes": size, "memories": None}
+    assert found == {
+        "file": "all.jsonl",
+        "events": 4,
+        "bytes": size,
+        "memories": None,
+        "filter": None,
+        "left_out": None,
+    }
 
 
 def test_a_file_that_exists_is_replaced_only_by_force(written, tmp_path):

@@ -52,7 +52,7 @@ def test_a_day_may_be_named_and_what_can_not_be_used_is_named_as_it_was_typed(fi
 
     for wrong in ("palace,diary", "mind,diary", ","):
         assert filled("search", "lisa", "--in", wrong, code=2).stderr == (
-            "error: --in must name one or more of palace, journal, flat, mind\n"
+            "error: --in must name one or more of palace, journal, flat, file, mind\n"
         )
 
 

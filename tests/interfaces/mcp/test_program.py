@@ -49,11 +49,11 @@ def test_on_the_1x_line_a_server_that_is_killed_in_the_middle_loses_nothing_that
     )
     assert (seen["server"], len(seen["tools"]), seen["found"]) == ("sense-memory", 11, 50)
     assert seen["written"] == {"remembered": "people/facts/lisa"}
-    assert seen["refused"] == [True, '{"error": "remember: `value` is missing; nothing was done"}']
+    assert seen["refused"] == [True, '{"error": "remember: `value` is missing"}']
     assert seen["palace"] == {"people": {"facts": {"lisa": "active"}}}
     assert seen["prompt"]
     assert (
-        "start this server with --allow-destructive: as it was started, there is no tool 'forget'"
+        "there is no tool 'forget', as this server was started; ask the user to start it with --allow-destructive"
         in seen["unknown"]
     )
     assert seen["last"] == {"remembered": "people/facts/last"}

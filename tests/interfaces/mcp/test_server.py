@@ -119,7 +119,7 @@ async def test_hints_are_what_watching_each_tool_shows(store, clock, tmp_path, o
     ],
 )
 async def test_a_tool_that_an_option_leaves_out_is_named_with_the_option(store, clock, name, options, option):
-    with pytest.raises(UnknownName, match=f"start this server {option}: .*there is no tool '{name}'"):
+    with pytest.raises(UnknownName, match=f"there is no tool '{name}', .*start it {option}$"):
         await call(server_of(store, clock, **options), name)
 
 

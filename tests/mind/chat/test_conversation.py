@@ -137,7 +137,7 @@ async def test_a_bare_machine_has_the_conversation_and_its_context():
 @pytest.mark.parametrize(("role", "content"), [("robot", "hi"), ("user", None), ("", "hi")])
 async def test_a_message_without_text_or_a_known_role_is_refused(role, content):
     async with opened() as store:
-        with pytest.raises(InvalidInput, match=r"nothing was (appended|done)"):
+        with pytest.raises(InvalidInput):
             await talk(store).add(role, content)
         assert await store.mind.log.entries() == []
 

@@ -328,7 +328,7 @@ async def test_what_is_no_message_is_refused(name, given):
     async with opened() as store:
         if name == "add_anthropic" and isinstance(given, dict) and "tool_calls" in given:
             given = given | {"content": None}  # what is beside role and content does not count
-        with pytest.raises(InvalidInput, match="nothing was appended"):
+        with pytest.raises(InvalidInput):
             await getattr(talk(store), name)(given)
         assert await store.mind.log.entries() == []
 

@@ -88,7 +88,7 @@ async def test_a_bare_machine_finds_everything():
 @pytest.mark.parametrize(("content", "tags"), [("", ()), ("  ", ()), (None, ()), ("text", [7])])
 async def test_a_passage_without_text_is_refused(content, tags):
     async with opened() as store:
-        with pytest.raises(InvalidInput, match=r"nothing was (written|done)"):
+        with pytest.raises(InvalidInput):
             await store.mind.archive.insert(content, tags)
         with pytest.raises(InvalidInput, match="nothing was removed"):
             await store.mind.archive.delete("nothing")

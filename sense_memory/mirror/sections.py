@@ -1,7 +1,7 @@
-"""Passages: the parts of a text file that belong together, word for word.
+"""Sections: the parts of a text file that belong together, word for word.
 
-In Markdown a passage is a field of the front matter, a heading, a list item, a row of a table, a block of code, a comment,
-or a paragraph; in any other text it is a line. The blank lines after a passage belong to it. Pure.
+In Markdown a section is a field of the front matter, a heading, a list item, a row of a table, a block of code, a comment,
+or a paragraph; in any other text it is a line. The blank lines after a section belong to it. Pure.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _item = re.compile(r"\s*([-*+]|\d{1,9}[.)])(\s|$)").match
 _field = re.compile(r"[^\s#].*").match
 
 
-class PassageKind(StrEnum):
-    """What a passage is."""
+class SectionKind(StrEnum):
+    """What a section is."""
 
     FIELD = "field"  # of the front matter, or one of its two edges
     HEADING = "heading"
@@ -36,16 +36,16 @@ class PassageKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
-    """A passage of a text.
+class TextSection:
+    """A section of a text.
 
     Attributes:
         kind: what it is.
-        text: the passage with the blank lines after it, word for word.
-        words: the passage without line ends at its end and carriage returns, by which passages are compared.
+        text: the section with the blank lines after it, word for word.
+        words: the section without line ends at its end and carriage returns, by which sections are compared.
     """
 
-    kind: PassageKind
+    kind: SectionKind
     text: str
     words: str
 
@@ -61,8 +61,8 @@ def suffix_of(name: str) -> str:
     return last.rpartition(".")[2].lower() if "." in last else ""
 
 
-def passages_of(text: str, name: str) -> list[Passage]:
-    """The passages of a text; their texts, one after the other, are the text.
+def sections_of(text: str, name: str) -> list[TextSection]:
+    """The sections of a text; their texts, one after the other, are the text.
 
     Args:
         text: without a byte order mark.
@@ -70,30 +70,30 @@ def passages_of(text: str, name: str) -> list[Passage]:
     """
     lines = _lines(text)
     if not is_markdown(name):
-        return _grouped(PassageKind.LINE, [[line] for line in lines])
+        return _grouped(SectionKind.LINE, [[line] for line in lines])
     count = _front_matter(lines)
-    fields = _grouped(PassageKind.FIELD, _fields(lines[:count]))
+    fields = _grouped(SectionKind.FIELD, _fields(lines[:count]))
     return fields + _body(lines[count:])
 
 
-def _passage(kind: PassageKind, lines: Sequence[str]) -> Passage:
+def _section(kind: SectionKind, lines: Sequence[str]) -> TextSection:
     text = "".join(lines)
-    return Passage(kind, text, text.replace("\r\n", "\n").rstrip("\n"))
+    return TextSection(kind, text, text.replace("\r\n", "\n").rstrip("\n"))
 
 
 def _is_blank(line: str) -> bool:
     return not line.strip()
 
 
-def _grouped(kind: PassageKind, groups: Sequence[list[str]]) -> list[Passage]:
-    """A passage of each group of lines; groups of blank lines belong to the passage before them."""
+def _grouped(kind: SectionKind, groups: Sequence[list[str]]) -> list[TextSection]:
+    """A section of each group of lines; groups of blank lines belong to the section before them."""
     joined: list[list[str]] = []
     for group in groups:
         if joined and all(map(_is_blank, group)):
             joined[-1] += group
         else:
             joined.append(list(group))
-    return [_passage(kind, group) for group in joined]
+    return [_section(kind, group) for group in joined]
 
 
 def _front_matter(lines: Sequence[str]) -> int:
@@ -116,31 +116,31 @@ def _fields(lines: Sequence[str]) -> list[list[str]]:
     return groups
 
 
-def _body(lines: Sequence[str]) -> list[Passage]:
-    found: list[Passage] = []
+def _body(lines: Sequence[str]) -> list[TextSection]:
+    found: list[TextSection] = []
     place = 0
     while place < len(lines):
         kind, end = _one(lines, place)
         while end < len(lines) and _is_blank(lines[end]):
             end += 1
-        found.append(_passage(kind, lines[place:end]))
+        found.append(_section(kind, lines[place:end]))
         place = end
     return found
 
 
-def _one(lines: Sequence[str], place: int) -> tuple[PassageKind, int]:
-    """The kind of the passage that begins at a line, and where the passage ends."""
+def _one(lines: Sequence[str], place: int) -> tuple[SectionKind, int]:
+    """The kind of the section that begins at a line, and where the section ends."""
     line = lines[place]
     if opened := _fence(line):
-        return PassageKind.BLOCK, _closing(lines, place, opened[1])
+        return SectionKind.BLOCK, _closing(lines, place, opened[1])
     if line.lstrip().startswith("<!--"):
         ends = (at + 1 for at in range(place, len(lines)) if "-->" in lines[at])
-        return PassageKind.BLOCK, next(ends, place + 1)
+        return SectionKind.BLOCK, next(ends, place + 1)
     if _heading(line):
-        return PassageKind.HEADING, place + 1
+        return SectionKind.HEADING, place + 1
     if line.lstrip().startswith("|"):
-        return PassageKind.ROW, place + 1
-    kind = PassageKind.ITEM if _item(line) else PassageKind.PARAGRAPH
+        return SectionKind.ROW, place + 1
+    kind = SectionKind.ITEM if _item(line) else SectionKind.PARAGRAPH
     end = place + 1
     while end < len(lines) and _continues(lines[end]):
         end += 1
