@@ -185,7 +185,7 @@ class Settings:
     def _of(
         cls,
         found: Mapping[str, SettingValue[Any]],
-        env_file: Path | None,
+        env_file: Path,
         relay_origins: Mapping[str, str],
     ) -> Settings:
         """Settings of these values, each with its origin."""

@@ -52,7 +52,15 @@ GOOD = {
     "facet": "facts", "with_": "0" * 64, "invitation": "x", "as_name": "ann", "ident": "0" * 32, "scene_id": "0" * 32,
     "npub": "0" * 64, "seen": 0, "thought": "x", "thought_id": "0" * 16, "state": None, "with_members": False, "moved": 0.1, "fields": {"value": "x", "description": "", "limit": 20_000, "read_only": False, "version": 1, "ts": 1.0}, "budget": 1_000, "memory": EpisodicMemory("ann").visible, "extra": "", "output_format": "",
 }  # fmt: skip
-LEFT_OUT = {"close", "judge", "refresh", "model", "count_tokens"}  # of the program itself, or no method
+LEFT_OUT = {
+    "close",
+    "judge",
+    "refresh",
+    "model",
+    "count_tokens",
+    "whole",
+    "as_records",
+}  # of the program itself, or no method
 
 
 @asynccontextmanager

@@ -446,7 +446,7 @@ async def test_instructions_are_never_cut():
         found = await store.mind.prompt(query="x", instructions="word " * 300, budget=enough)
         assert found.system.split() == ["word"] * 300
         with pytest.raises(
-            InvalidInput, match="the instructions take 0, and .* to 100 tokens or more, not -5"
+            InvalidInput, match=r"the instructions take 0, and .* to 100 tokens or more, not -5"
         ):
             await store.mind.prompt(query="x", budget=-5)
 
