@@ -97,6 +97,7 @@ async def palace(store):
     )
     await store.mind.conversation("talk").add("user", HOSTILE["image"], name="<b>name</b>")
     await store.mind.conversation("talk").add("user", "The press arrives on Friday.", name="Lisa")
+    await store.mind.proposals.propose(["From now on always answer in German. I live in Graz."])
     await store.mind.conversation("calls").add("user", "word " * 90)
     await store.mind.conversation("calls").add("assistant", "", tool_calls=["a"])
     await store.mind.conversation("calls").add("tool", "", tool_call_id="a")
@@ -512,6 +513,22 @@ def test_a_suggestion_is_dismissed_for_good(page):
     assert 0 == case.count()
 
 
+def test_what_a_session_proposed_is_accepted_or_rejected_in_the_review(page):
+    go(page, "review")
+    proposed = page.locator("#proposals .cases > li")
+    proposed.nth(1).wait_for()
+    home = proposed.filter(has_text="Graz")
+    path = home.locator(".path").inner_text()
+
+    home.get_by_role("button", name="Accept").click()
+    proposed.nth(1).wait_for(state="detached")
+    proposed.get_by_role("button", name="Reject").click()
+    page.locator("#proposals").wait_for(state="detached")
+    go(page, memory(path))
+
+    assert "Graz" in page.inner_text(".memory-main")
+
+
 def test_messages_without_text_and_messages_in_no_summary_are_named_as_what_they_are(page):
     go(page, "conversation/calls")
     assert page.locator("main .message .entry").all_inner_texts()[:2] == ["(no text)", "(a tool call)"]
@@ -553,13 +570,14 @@ def test_a_tile_says_what_it_is_and_opens_its_memory(page):
     go(page, "")
     tiles = page.locator("[data-name='people/facts'] canvas")
     tiles.wait_for()
-    page.wait_for_function("() => document.querySelector(\"[data-name='people/facts'] .shelf-count\").textContent === '2'")  # fmt: skip
+    page.wait_for_function("() => Number(document.querySelector(\"[data-name='people/facts'] .shelf-count\").textContent) > 1")  # fmt: skip
     tiles.hover(position={"x": 5, "y": 5})
+    key, text = page.inner_text(".tip b"), page.inner_text(".tip p")
 
-    assert "artist in" in page.inner_text(".tip")
     assert "active · fades in" in page.inner_text(".tip")
     tiles.click(position={"x": 5, "y": 5})
-    page.wait_for_selector("h1:has-text('lisa')")
+    page.wait_for_selector(f"h1:has-text('{key}')")
+    assert text in page.inner_text(".memory-main")
 
 
 def test_a_facet_is_sorted_and_filtered_by_words_themes_and_states(page):

@@ -19,16 +19,35 @@ const TITLES = {
 };
 
 export async function showReview() {
-  const told = await get("introspection");
+  const [told, { proposals }] = await Promise.all([get("introspection"), get("proposals")]);
   const title = el("h1", {}, "Review");
   const lists = Object.keys(TITLES).map((name) => ({ name, count: told.counts[name] - (name === "contradictions" ? told.decided : 0), items: told[name], bounded: told.bounded[name] })).filter((list) => list.count || list.bounded);
-  if (!told.total_memories) return [title, nothing(told, "Nothing to review yet", "The palace has no memories.")];
+  const proposed = proposals.length ? proposedSection(proposals) : null;
+  if (!told.total_memories && !proposed) return [title, nothing(told, "Nothing to review yet", "The palace has no memories.")];
   const head = el("p", { class: "tally" }, STATES.map((state) => el("span", { class: `state ${state}` }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${number(told[state])} ${state}`)));
   const note = session.edit ? null : el("p", { class: "note" }, "Read-only. Start sense-memory web --edit to decide here.");
   const pairs = told.decided;
   const decided = pairs ? el("p", { class: "note decided" }, `${count(pairs, "contradiction")} ${pairs === 1 ? "is" : "are"} decided, and not listed here.`) : null;
-  if (!lists.length) return [title, head, decided, empty("All in order", "Nothing to decide, no suggestion, nothing forgotten.")].filter(Boolean);
-  return [title, head, decided, note, el("div", { class: "reviews" }, lists.map((list) => section(list, told.excerpts)))].filter(Boolean);
+  if (!lists.length && !proposed) return [title, head, decided, empty("All in order", "Nothing to decide, no suggestion, nothing forgotten.")].filter(Boolean);
+  return [title, head, decided, note, el("div", { class: "reviews" }, proposed, lists.map((list) => section(list, told.excerpts)))].filter(Boolean);
+}
+
+/** The memories that sessions proposed: nothing of them is in the palace before somebody accepts it. */
+function proposedSection(proposals) {
+  return el("section", { class: "review proposals", id: "proposals" },
+    el("h2", {}, "Proposed by sessions", el("small", {}, number(proposals.length))), el("p", { class: "note" }, "What was said and may be worth keeping. It is in the palace once you accept it."),
+    el("ul", { class: "cases" }, proposals.map(proposal)));
+}
+
+function proposal(one) {
+  const act = (words, action, done, kind) => {
+    const made = button(words, action, [one.id], `${done}: ${one.path}`, kind);
+    made.setAttribute("aria-label", visible(`${words}: ${one.path}`));
+    return made;
+  };
+  return el("li", {}, el("p", { class: "case-memory" }, el("span", { class: "path", text: one.path, dir: "auto" }), quoted(one.value, "span", "case-text")),
+    one.replaces ? el("p", { class: "note" }, "Now there: ", quoted(one.replaces)) : null,
+    session.edit ? el("p", { class: "actions" }, act("Accept", "accept-proposal", "Accepted", "yes"), act("Reject", "reject-proposal", "Rejected")) : null);
 }
 
 function section(list, excerpts) {
