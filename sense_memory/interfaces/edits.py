@@ -101,7 +101,9 @@ class EditSession:
         memory = await self._here(path)
         if not isinstance(memory, PersonaMemory) or (PINNED in memory.themes) is pinned:
             state = "pinned already" if pinned else "not pinned"
-            raise InvalidInput(f"{path!r} is {state}, or cannot be; nothing was changed")
+            raise InvalidInput(
+                f"{path!r} is {state}, or is not in the palace; only palace memories can be pinned"
+            )
         there, back = (palace.pin, palace.unpin) if pinned else (palace.unpin, palace.pin)
         await there(path)
         return self._add("pin" if pinned else "unpin", path, lambda: back(path))
@@ -120,7 +122,7 @@ class EditSession:
         entry = next((entry for entry in self._entries if entry.done.number == number), None)
         if entry is None or entry.done.is_taken_back:
             raise InvalidInput(
-                "this edit cannot be taken back, or was taken back already; nothing was changed"
+                f"edit {number} was taken back already, or is not among the last {MAX_EDITS} of this run; nothing was changed"
             )
         await entry.undo()
         entry.done = replace(entry.done, is_undoable=False, is_taken_back=True)
@@ -133,7 +135,7 @@ class EditSession:
         Texts are compared, because the version that an edit wrote may be gone: a later move or forgetting that was
         taken back made a new one.
         """
-        found = await self._find(path)
+        found = await self.find(path)
         if found is None or found.value != text:
             raise EditConflict(path)
         return found.event_id
@@ -151,19 +153,20 @@ class EditSession:
 
     async def _here(self, path: str) -> Memory | PersonaMemory:
         """The memory at a path, which is not revived. Raises InvalidInput where there is none."""
-        found = await self._find(path)
+        found = await self.find(path)
         if found is None:
             raise InvalidInput(f"there is no memory {path!r}; nothing was changed")
         return found
 
     async def _seen(self, path: str) -> Memory | PersonaMemory:
         """The memory at a path, which its editor saw. Raises EditConflict where it is gone."""
-        found = await self._find(path)
+        found = await self.find(path)
         if found is None:
             raise EditConflict(path, "was forgotten since it was read; nothing was written")
         return found
 
-    async def _find(self, path: str) -> Memory | PersonaMemory | None:
+    async def find(self, path: str) -> Memory | PersonaMemory | None:
+        """The memory at a path, which is not revived; None if there is none."""
         is_flat = "/" not in path
         return await (self._store.recall(path) if is_flat else self._store.palace.recall(path, revive=False))
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 MAX_STREAMS: Final = 16  # open at once
-MAX_WAITING: Final = 256  # events of a stream that is not read; with more, it is told that it missed some
+MAX_WAITING: Final = 256  # events of a stream that is not read; with more, it gets `missed`
 KEEP_ALIVE_SECONDS: Final = 15.0
 
 
@@ -77,7 +77,7 @@ class LiveChanges:
         self._waiting.add(waiting)
         try:
             if self._task is None:
-                # Before `hello`, so that a change after what the page reads next is told.
+                # Before `hello`, so that the stream has every change after what the page reads next.
                 self._watch = self._store.watch()
                 self._task = asyncio.create_task(self._follow(), name="sense-memory live")
             yield _frame("hello", {})

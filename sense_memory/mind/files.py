@@ -45,6 +45,7 @@ class MirroredFile:
         written_at: when this version was written, seconds since 1970.
         event_id: 64 hex digits.
         seen: the version vector: what the writer knew, by writer.
+        restored: the event id of the version that an undo brought back; empty for any other version.
     """
 
     project: str
@@ -75,8 +76,9 @@ class FileEdit:
     Attributes:
         project, name, text, is_deleted: of the new version.
         seen: the version vector of what the writer knew.
-        head: the event's id of the version that counts now; empty if there is none. If another counts by then, nothing
+        head: the event id of the version that counts now; empty if there is none. If another counts by then, nothing
             is written.
+        restored: the event id of the version that this one brings back; empty if it is no undo.
     """
 
     project: str

@@ -137,7 +137,9 @@ class Proposals:
         found = [one for one in await self.open() if one.id.startswith(proposal_id.lower())]
         if len(found) != 1 or len(proposal_id) < _SHORT_ID:
             what = "several open proposals have" if len(found) > 1 else "no open proposal has"
-            raise InvalidInput(f"{what} an id that begins with {proposal_id[:20]!r}; nothing was written")
+            raise InvalidInput(
+                f"{what} an id that begins with {proposal_id[:20]!r}; `palace review` shows the ids"
+            )
         return found[0]
 
     async def _decided(self, found: ProposedMemory, status: str) -> ProposedMemory:
@@ -171,9 +173,9 @@ def says_same(new: str, held: str) -> bool:
     >>> says_same("The user lives in Graz", "The user lives in Lisbon")
     False
     """
-    ours = Counter(_told(new))
+    ours = Counter(_telling_words(new))
     for sentence in split_sentences(held):
-        theirs = Counter(_told(sentence))
+        theirs = Counter(_telling_words(sentence))
         both = (ours & theirs).total()
         figures = {word for word in ours if not word.isalpha()}
         is_like = (
@@ -188,33 +190,12 @@ def says_same(new: str, held: str) -> bool:
 
 # Words that say nothing new.
 _FILLER: Final = frozenset(
-    {
-        *(
-            "the",
-            "a",
-            "an",
-            "user",
-            "i",
-            "my",
-            "me",
-            "we",
-            "our",
-            "is",
-            "am",
-            "are",
-            "was",
-            "to",
-            "of",
-            "in",
-            "on",
-            "at",
-        ),
-        *("and", "that", "please", "always", "from", "now"),
-    }
+    words("the a an user i my me we our is am are was to of in on at and that please always from now")
 )
 
 
-def _told(text: str) -> list[str]:
+def _telling_words(text: str) -> list[str]:
+    """The words of a text that are not filler."""
     return [word for word in words(text) if word not in _FILLER]
 
 
@@ -231,7 +212,7 @@ def _unless_there(new: ProposedMemory) -> Any:
 
 def _new(found: Proposal, conversation: str, at: float) -> ProposedMemory:
     path = f"{found.domain}/{found.facet}/{found.key}"
-    name = hashlib.sha256(f"{path}\0{' '.join(_told(found.value))}".encode()).hexdigest()[:12]
+    name = hashlib.sha256(f"{path}\0{' '.join(_telling_words(found.value))}".encode()).hexdigest()[:12]
     return ProposedMemory(name, path, found.value, found.themes, found.reason, conversation, at=at)
 
 

@@ -222,7 +222,7 @@ class Mirrors:
         states = [kept.get(name) for name in folders]
         if None in states:
             raise InvalidInput(
-                f"{folders[states.index(None)]} is not mirrored; add it first. Nothing was changed."
+                f"{folders[states.index(None)]} is not mirrored; `sense-memory mirror FOLDER --yes` or `mirror.add` mirrors it"
             )
         return [state for state in states if state is not None]
 
@@ -231,7 +231,7 @@ class Mirrors:
     ) -> Mirror:
         path = Path(_resolved(folder))
         if not path.is_dir():
-            raise InvalidInput(f"{path} is not a folder; nothing was changed")
+            raise InvalidInput(f"{path} is not a folder; give one that exists")
         known = self._kept().get(str(path))
         before = None if known is None else known.mirror
         chosen = project or (before.project if before else project_of(path))

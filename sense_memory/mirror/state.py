@@ -66,6 +66,7 @@ class MirrorState:
     """The state of one mirror, which follows its file.
 
     Attributes:
+        path: of its file; None for a ledger in memory.
         mirror: the mapping.
         bases: by name.
         seq: how far the ledger was read.

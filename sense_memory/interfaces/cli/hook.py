@@ -53,7 +53,7 @@ hooks = app.group(
     no_args_is_help=True,
     rich_help_panel=SETUP,
     help="Run a hook of an agent harness; `install` adds these commands to its settings.\n\nA hook reads the harness's JSON from "
-    "stdin, contacts no relay, and always exits with 0; stderr reports a problem.",
+    "stdin, contacts no relay without `--sync-memory`, and always exits with 0; stderr reports a problem.",
     epilog=ends("sense-memory hook session-start < /dev/null"),
 )
 

@@ -112,7 +112,7 @@ def number_in(request: Request, name: str) -> float | None:
 
 
 def whole_in(request: Request, name: str) -> int | None:
-    """As `_number`, for a whole number."""
+    """As `number_in`, for a whole number."""
     number = number_in(request, name)
     if number is not None and not number.is_integer():
         raise InvalidInput(f"{name} must be a whole number")

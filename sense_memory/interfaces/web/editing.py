@@ -5,7 +5,7 @@ Where a memory has another text by now, the answer is 409 with what is there now
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 from starlette.routing import Route
@@ -18,7 +18,7 @@ from sense_memory.interfaces.web.server import MAX_BODY_BYTES
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from sense_memory.interfaces.shapes.views import DoneEdit
     from sense_memory.store import MemoryStore
 
-MAX_TYPED_CHARS = 40  # of a key that has to be typed before its memory is forgotten; for others, the word
-FORGET_WORD = "forget"
+MAX_TYPED_CHARS: Final = (
+    40  # of a key that has to be typed before its memory is forgotten; for others, the word
+)
+FORGET_WORD: Final = "forget"
 
 
 class EditRoutes:
@@ -61,15 +63,14 @@ class EditRoutes:
             done = await self._made(wanted)
         except EditConflict as error:
             return json_answer({**problem_of(error), "now": await self._now(error.path)}, 409)
-        for path in filter(None, (done.path, done.to)):
-            self._live.tell("change", kind="edited", path=path, key=path.rpartition("/")[2], relay=None)
+        self._tell_edited(filter(None, (done.path, done.to)))
         return {"edit": shape_of(done)}
 
     async def _made(self, wanted: Mapping[str, Any]) -> DoneEdit:
         """Make the edit that a request describes.
 
         Raises:
-            InvalidInput: it is none, or a field is missing or wrong; nothing was changed.
+            InvalidInput: it is not an edit, or a field is missing or wrong; nothing was changed.
         """
         session = self._session
         match wanted:
@@ -91,10 +92,12 @@ class EditRoutes:
 
     async def _now(self, path: str) -> dict[str, Any] | None:
         """The memory that is at a path now; None if there is none."""
-        store = self._store
-        is_flat = "/" not in path
-        found = await (store.recall(path) if is_flat else store.palace.recall(path, revive=False))
-        return None if found is None else shape_of(found, store.clock())
+        found = await self._session.find(path)
+        return None if found is None else shape_of(found, self._store.clock())
+
+    def _tell_edited(self, paths: Iterable[str]) -> None:
+        for path in paths:
+            self._live.tell("change", kind="edited", path=path, key=path.rpartition("/")[2], relay=None)
 
     async def _sync(self, request: Request) -> dict[str, Any]:
         """Bring every relay and the ledger in step now."""
@@ -119,8 +122,7 @@ class EditRoutes:
         if len(names) != count:
             raise InvalidInput(f"this action is for {count} memories; nothing was changed")
         result = await act(*names)
-        for path in names:
-            self._live.tell("change", kind="edited", path=path, key=path.rpartition("/")[2], relay=None)
+        self._tell_edited(names)
         return {"done": action, "changed": action != "undo" or result is not None}
 
     def _actions(self) -> Mapping[str, tuple[int, Callable[..., Awaitable[Any]]]]:

@@ -52,10 +52,8 @@ class Listings:
 
     def _piece(self, request: Request, items: Sequence[Any], total: int | None = None) -> dict[str, Any]:
         """The piece of a list that a request names by `start` and `count`; `next` is where the next piece starts."""
-        start, size = (
-            whole_in(request, "start") or 0,
-            min(whole_in(request, "count") or ENTRIES_COUNT, ENTRIES_COUNT),
-        )
+        start = whole_in(request, "start") or 0
+        size = min(whole_in(request, "count") or ENTRIES_COUNT, ENTRIES_COUNT)
         shown = items[start : start + size]
         rows, end = bounded(map(orjson.dumps, map(shape_of, shown)), start)
         if end is None and len(items) > start + size:
@@ -72,11 +70,8 @@ class Listings:
 
     async def _journal(self, request: Request) -> dict[str, Any]:
         """The journal, the newest entries first, in pieces; all of it, or what was written from a time to another."""
-        start, since, until = (
-            whole_in(request, "start") or 0,
-            number_in(request, "from"),
-            number_in(request, "to"),
-        )
+        start = whole_in(request, "start") or 0
+        since, until = number_in(request, "from"), number_in(request, "to")
         is_part = since is not None or until is not None
         count = MAX_RECENT_COUNT if is_part else min(start + ENTRIES_COUNT + 1, MAX_RECENT_COUNT)
         found = await or_nothing(self._store.recent(count))

@@ -69,7 +69,7 @@ async def test_edits_are_taken_back_one_by_one_down_to_the_first_text(opened, cl
             assert text == await page.value(path)
         status, told = await page.edit(action="take-back", number=numbers[0])
         assert 400 == status
-        assert "was taken back already; nothing was changed" in told["error"]["message"]
+        assert "edit 1 was taken back already" in told["error"]["message"]
 
 
 @pytest.mark.parametrize("path", [LISA, "user_timezone"])
