@@ -82,7 +82,7 @@ class Proposals:
 
     async def open(self) -> list[ProposedMemory]:
         """The proposals that wait for a decision, oldest first; each with the value that it would replace."""
-        found = [one for one in (await self._all.all()).values() if one.status == OPEN]
+        found = [one for one in (await self._all.all()).values() if await self._waits(one)]
         return [await self._beside_palace(one) for one in sorted(found, key=lambda one: (one.at, one.id))]
 
     async def propose(
@@ -99,13 +99,14 @@ class Proposals:
         if not worth:
             return []
         before = list((await self._all.all()).values())
-        waiting = sum(one.status == OPEN for one in before)
+        waiting = sum([await self._waits(one) for one in before])
         made = list[ProposedMemory]()
         for found in worth:
             new = _new(found, conversation, self._clock())
             said = [one.value for one in (*before, *made)]
-            if waiting + len(made) < MAX_OPEN_COUNT and not await self._is_known(new, said):
-                await self._all.change(new.id, _unless_there(new))
+            if waiting + len(made) >= MAX_OPEN_COUNT or await self._is_known(new, said):
+                continue
+            if await self._all.change(new.id, _unless_there(new)) is not None:
                 made.append(new)
         return made
 
@@ -130,8 +131,17 @@ class Proposals:
         return await self._decided(found, ACCEPTED)
 
     async def reject(self, proposal_id: str) -> ProposedMemory:
-        """Reject a proposal, so that it is not made again. Arguments and errors as `accept`."""
+        """Reject a proposal, so that it is not made again. Arguments and errors as `accept`.
+
+        Guaranteed: what was accepted meanwhile, by whatever process, stays accepted, for its memory is in the palace.
+        """
         return await self._decided(await self._waiting(proposal_id), REJECTED)
+
+    async def _waits(self, one: ProposedMemory) -> bool:
+        """Whether nobody has decided: a device that had not heard of a decision may have proposed the same again later."""
+        return one.status == OPEN and all(
+            version.status == OPEN for version in await self._all.history(one.id)
+        )
 
     async def _waiting(self, proposal_id: str) -> ProposedMemory:
         found = [one for one in await self.open() if one.id.startswith(proposal_id.lower())]
@@ -143,8 +153,11 @@ class Proposals:
     async def _decided(self, found: ProposedMemory, status: str) -> ProposedMemory:
         decided = replace(found, status=status, at=self._clock())
 
-        async def edit(_: ProposedMemory | None) -> ProposedMemory:
-            return decided
+        async def edit(before: ProposedMemory | None) -> ProposedMemory | None:
+            if status == REJECTED and (before is None or before.status != OPEN):
+                now = "forgotten" if before is None else before.status
+                raise InvalidInput(f"proposal {found.id} was {now} meanwhile; nothing was written")
+            return None if before is None else decided  # what was forgotten does not come back
 
         await self._all.change(found.id, edit)
         return decided

@@ -236,6 +236,29 @@ async def test_a_folder_that_is_gone_or_empty_deletes_nothing(machines):
     assert one.names() == []
 
 
+@pytest.mark.parametrize("empty", ["ask", "restore"])
+async def test_a_folder_that_is_unmounted_during_a_run_deletes_nothing(machines, monkeypatch, empty):
+    one, two = await both(machines, MEMORY_md=BASE, notes_md="hello\n")
+    two.write("notes.md", "hello\nworld\n")
+    await two.sync()
+    real, left = os.fsync, [1]
+
+    def meanwhile(descriptor):
+        if left:
+            left.pop()
+            one.folder.rename(one.folder.with_name("aside"))
+            one.folder.mkdir()
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    report = await one.sync(empty=empty)
+    await two.sync()
+
+    assert left == []
+    assert "may not be mounted" in report.problem
+    assert two.names() == ["MEMORY.md", "notes.md"]
+
+
 @pytest.mark.parametrize(("empty", "left"), [("restore", ["MEMORY.md"]), ("delete", [])])
 async def test_a_person_says_what_an_empty_folder_means(machines, empty, left):
     one, two = await both(machines, MEMORY_md=BASE)
