@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,7 +83,8 @@ class Proposals:
 
     async def open(self) -> list[ProposedMemory]:
         """The proposals that wait for a decision, oldest first; each with the value that it would replace."""
-        found = [one for one in (await self._all.all()).values() if await self._waits(one)]
+        known = (await self._all.all()).values()
+        found = [one for one in known if _is_usable(one) and await self._waits(one)]
         return [await self._beside_palace(one) for one in sorted(found, key=lambda one: (one.at, one.id))]
 
     async def propose(
@@ -233,6 +235,13 @@ def _told(text: str) -> list[str]:
 
 def _negations(text: str) -> int:
     return sum(word in {"not", "no", "never", "don", "dislikes", "nie", "kein"} for word in words(text))
+
+
+def _is_usable(one: ProposedMemory) -> bool:
+    """Whether a memory can be made of it; another version of the program may have written something else."""
+    with suppress(InvalidInput):
+        return bool(given.path(one.path) and one.value)
+    return False
 
 
 def _unless_there(new: ProposedMemory) -> Any:

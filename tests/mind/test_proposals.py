@@ -200,3 +200,14 @@ async def test_a_proposal_that_was_forgotten_while_it_was_accepted_does_not_come
 
         assert [one.value for one in await store.palace.memories()] == [GERMAN]
         assert await proposals._all.all() == {}
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"at_path": "one/two", "value": "x"}, {"at_path": "skills/tools/vim", "value": ""}]
+)
+async def test_a_record_of_which_no_memory_can_be_made_hides_no_proposal(clock, fields):
+    async with opened(clock) as store:
+        await store.mind.proposals.propose([GERMAN])
+        await store.mind.proposals._all._records.write({"mind/proposal/aaaaaaaaaaaa": fields})
+
+        assert await values(store) == [GERMAN]
