@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -82,7 +83,8 @@ class Proposals:
 
     async def open(self) -> list[ProposedMemory]:
         """The proposals that wait for a decision, oldest first; each with the value that it would replace."""
-        found = [one for one in (await self._all.all()).values() if one.status == OPEN]
+        known = (await self._all.all()).values()
+        found = [one for one in known if _is_usable(one) and await self._waits(one)]
         return [await self._beside_palace(one) for one in sorted(found, key=lambda one: (one.at, one.id))]
 
     async def propose(
@@ -99,13 +101,14 @@ class Proposals:
         if not worth:
             return []
         before = list((await self._all.all()).values())
-        waiting = sum(one.status == OPEN for one in before)
+        waiting = sum([await self._waits(one) for one in before])
         made = list[ProposedMemory]()
         for found in worth:
             new = _new(found, conversation, self._clock())
             said = [one.value for one in (*before, *made)]
-            if waiting + len(made) < MAX_OPEN_COUNT and not await self._is_known(new, said):
-                await self._all.change(new.id, _unless_there(new))
+            if waiting + len(made) >= MAX_OPEN_COUNT or await self._is_known(new, said):
+                continue
+            if await self._all.change(new.id, _unless_there(new)) is not None:
                 made.append(new)
         return made
 
@@ -130,8 +133,17 @@ class Proposals:
         return await self._decided(found, ACCEPTED)
 
     async def reject(self, proposal_id: str) -> ProposedMemory:
-        """Reject a proposal, so that it is not made again. Arguments and errors as `accept`."""
+        """Reject a proposal, so that it is not made again. Arguments and errors as `accept`.
+
+        Guaranteed: what was accepted meanwhile, by whatever process, stays accepted, for its memory is in the palace.
+        """
         return await self._decided(await self._waiting(proposal_id), REJECTED)
+
+    async def _waits(self, one: ProposedMemory) -> bool:
+        """Whether nobody has decided: a device that had not heard of a decision may have proposed the same again later."""
+        return one.status == OPEN and all(
+            version.status == OPEN for version in await self._all.history(one.id)
+        )
 
     async def _waiting(self, proposal_id: str) -> ProposedMemory:
         found = [one for one in await self.open() if one.id.startswith(proposal_id.lower())]
@@ -145,8 +157,11 @@ class Proposals:
     async def _decided(self, found: ProposedMemory, status: str) -> ProposedMemory:
         decided = replace(found, status=status, at=self._clock())
 
-        async def edit(_: ProposedMemory | None) -> ProposedMemory:
-            return decided
+        async def edit(before: ProposedMemory | None) -> ProposedMemory | None:
+            if status == REJECTED and (before is None or before.status != OPEN):
+                now = "forgotten" if before is None else before.status
+                raise InvalidInput(f"proposal {found.id} was {now} meanwhile; nothing was written")
+            return None if before is None else decided  # what was forgotten does not come back
 
         await self._all.change(found.id, edit)
         return decided
@@ -201,6 +216,13 @@ def _telling_words(text: str) -> list[str]:
 
 def _negations(text: str) -> int:
     return sum(word in {"not", "no", "never", "don", "dislikes", "nie", "kein"} for word in words(text))
+
+
+def _is_usable(one: ProposedMemory) -> bool:
+    """Whether a memory can be made of it; another version of the program may have written something else."""
+    with suppress(InvalidInput):
+        return bool(given.path(one.path) and one.value)
+    return False
 
 
 def _unless_there(new: ProposedMemory) -> Any:

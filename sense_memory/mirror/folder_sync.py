@@ -96,7 +96,9 @@ class FolderSync:
         for _ in range(_PASSES_COUNT):
             if problem := await self._look(empty):
                 return self._report(problem)
-            empty = "delete"  # what is missing from here on was removed by this run, or by a person since
+            empty = (
+                "ask" if empty == "restore" else empty
+            )  # the next look may find that the folder was unmounted
             self._left_alone()
             if not await self._pass(writer):
                 break

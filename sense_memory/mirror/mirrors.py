@@ -143,7 +143,11 @@ class Mirrors:
         async with AsyncExitStack() as watching:
             is_watching = False
             while True:
-                looks = await asyncio.to_thread(self._signatures, self.all())
+                try:
+                    looks = await asyncio.to_thread(self._signatures, self.all())
+                except OSError:  # the next look tries again
+                    await asyncio.sleep(every)
+                    continue
                 if looks and not is_watching:  # relays then send what is new at once
                     is_watching = True
                     await watching.enter_async_context(self._open().watchers().add(None))
@@ -165,6 +169,8 @@ class Mirrors:
             raise
         except SenseMemoryError as error:
             return MirrorReport(folder, "", problem=str(error))
+        except OSError as error:
+            return MirrorReport(folder, "", problem=_unnoted(error))
 
     def _signatures(self, mirrors: Iterable[Mirror]) -> dict[str, object]:
         """By mirrored folder, what changes when a file in it does."""
@@ -178,16 +184,20 @@ class Mirrors:
         return found
 
     async def _synced(self, state: MirrorState, empty: EmptyFolder) -> MirrorReport:
-        folder = Path(state.mirror.folder)
+        folder_name = state.mirror.folder
+        folder = Path(folder_name)
         monotonic = self._open().options.monotonic
         until = monotonic() + _LOCK_SECONDS
         while True:
             with FolderLock(folder) as is_free:
                 if is_free:
-                    fresh = self._kept().get(state.mirror.folder) or state
-                    return await self._sync_of(fresh).run(empty)
+                    fresh = self._kept().get(folder_name) or state
+                    try:
+                        return await self._sync_of(fresh).run(empty)
+                    except OSError as error:
+                        return MirrorReport(folder_name, state.mirror.project, problem=_unnoted(error))
             if monotonic() > until:
-                return MirrorReport(state.mirror.folder, state.mirror.project, problem=AT_WORK)
+                return MirrorReport(folder_name, state.mirror.project, problem=AT_WORK)
             await asyncio.sleep(_LOCK_POLL_SECONDS)
 
     def _sync_of(self, state: MirrorState) -> FolderSync:
@@ -239,6 +249,14 @@ class Mirrors:
         if before is not None:
             only, allow = only or before.only, tuple(dict.fromkeys((*before.allow, *allow)))
         return Mirror(str(path), checked_project(chosen), only, allow)
+
+
+def _unnoted(error: OSError) -> str:
+    """What is wrong where the notes of a mirror cannot be used, for example because the disk is full."""
+    return (
+        f"the notes about this mirror, beside the ledger, cannot be used ({error.strerror or error}), so it is not wholly "
+        "in step; no text is lost, and the next run goes on"
+    )
 
 
 def _resolved(folder: str | Path) -> str:

@@ -6,18 +6,18 @@ import pytest
 
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
 from sense_memory.errors import InvalidInput
-from sense_memory.mind.proposals import MAX_OPEN_COUNT
+from sense_memory.mind.proposals import MAX_OPEN_COUNT, Proposals
 
 
 GERMAN = "From now on always answer in German."
 
 
 @asynccontextmanager
-async def opened(clock, relay=None):
+async def opened(clock, relay=None, ledger=":memory:"):
     """A store of the agent on a device of its own."""
     urls = [] if relay is None else [relay.url]
     signer = LocalSigner.from_hex("01" * 32)
-    async with MemoryStore(signer, urls, ledger=":memory:", background=False, clock=clock) as store:
+    async with MemoryStore(signer, urls, ledger=ledger, background=False, clock=clock) as store:
         yield store
 
 
@@ -129,3 +129,85 @@ async def test_two_devices_that_hear_the_same_propose_it_once(clock):
 
         assert await values(one) == []
         assert await one.mind.proposals.propose([GERMAN]) == []
+
+
+async def test_a_decision_stands_where_a_device_that_did_not_know_it_proposes_the_same_later(clock, tmp_path):
+    async with EmbeddedRelay(clock=clock) as relay, opened(clock, relay) as other:
+        (made,) = await other.mind.proposals.propose([GERMAN])
+        await other.mind.proposals.reject(made.id)
+        await other.sync()
+        clock.advance(60)
+        async with opened(clock, ledger=tmp_path / "one.db") as one:  # a hook contacts no relay
+            await one.mind.proposals.propose([GERMAN])
+        async with opened(clock, relay, ledger=tmp_path / "one.db") as one:
+            for store in (one, other, one):
+                await store.sync()
+
+            assert await values(one) == await values(other) == []
+
+
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Runs something once, after a call has looked at the proposals and before it writes."""
+
+    def arrange(name, act):
+        real = getattr(Proposals, name)
+
+        async def then(self, *given):
+            found = await real(self, *given)
+            monkeypatch.setattr(Proposals, name, real)
+            await act()
+            return found
+
+        monkeypatch.setattr(Proposals, name, then)
+
+    return arrange
+
+
+async def test_what_was_accepted_meanwhile_is_not_rejected(clock, meanwhile):
+    async with opened(clock) as store:
+        proposals = store.mind.proposals
+        (made,) = await proposals.propose([GERMAN])
+        meanwhile("_waiting", lambda: proposals.accept(made.id))
+
+        with pytest.raises(InvalidInput, match="was accepted meanwhile; nothing was written"):
+            await proposals.reject(made.id)
+
+        assert [one.status for one in (await proposals._all.all()).values()] == ["accepted"]
+
+
+async def test_what_was_proposed_and_decided_meanwhile_is_not_proposed_again(clock, meanwhile):
+    async with opened(clock) as store:
+        proposals = store.mind.proposals
+
+        async def decided():
+            (made,) = await proposals.propose([GERMAN])
+            await proposals.reject(made.id)
+
+        meanwhile("_is_known", decided)
+
+        assert await proposals.propose([GERMAN]) == []
+        assert await values(store) == []
+
+
+async def test_a_proposal_that_was_forgotten_while_it_was_accepted_does_not_come_back(clock, meanwhile):
+    async with opened(clock) as store:
+        proposals = store.mind.proposals
+        (made,) = await proposals.propose([GERMAN])
+        meanwhile("_waiting", lambda: proposals._all.forget(made.id))
+
+        await proposals.accept(made.id)
+
+        assert [one.value for one in await store.palace.memories()] == [GERMAN]
+        assert await proposals._all.all() == {}
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"at_path": "one/two", "value": "x"}, {"at_path": "skills/tools/vim", "value": ""}]
+)
+async def test_a_record_of_which_no_memory_can_be_made_hides_no_proposal(clock, fields):
+    async with opened(clock) as store:
+        await store.mind.proposals.propose([GERMAN])
+        await store.mind.proposals._all._records.write({"mind/proposal/aaaaaaaaaaaa": fields})
+
+        assert await values(store) == [GERMAN]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import time
 import unicodedata
@@ -13,7 +14,7 @@ from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import InvalidInput
 from sense_memory.mirror import mirrors
 from sense_memory.mirror.folder import FoundFile, MirroredFolder, Patterns
-from sense_memory.mirror.state import FolderLock
+from sense_memory.mirror.state import FolderLock, MirrorState
 from sense_memory.mirror.text_merge import NOTE
 from tests.mirror.deaths import Killed, dying
 from tests.time_unit import SECOND
@@ -234,6 +235,29 @@ async def test_a_folder_that_is_gone_or_empty_deletes_nothing(machines):
     assert "may not be mounted" in empty.problem
     assert two.read("MEMORY.md") == BASE
     assert one.names() == []
+
+
+@pytest.mark.parametrize("empty", ["ask", "restore"])
+async def test_a_folder_that_is_unmounted_during_a_run_deletes_nothing(machines, monkeypatch, empty):
+    one, two = await both(machines, MEMORY_md=BASE, notes_md="hello\n")
+    two.write("notes.md", "hello\nworld\n")
+    await two.sync()
+    real, left = os.fsync, [1]
+
+    def meanwhile(descriptor):
+        if left:
+            left.pop()
+            one.folder.rename(one.folder.with_name("aside"))
+            one.folder.mkdir()
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    report = await one.sync(empty=empty)
+    await two.sync()
+
+    assert left == []
+    assert "may not be mounted" in report.problem
+    assert two.names() == ["MEMORY.md", "notes.md"]
 
 
 @pytest.mark.parametrize(("empty", "left"), [("restore", ["MEMORY.md"]), ("delete", [])])
@@ -591,6 +615,28 @@ async def test_an_edit_in_a_followed_folder_is_kept_without_another_call(machine
     following.cancel()
 
     assert [step.name for step in report.steps] == ["MEMORY.md"]
+
+
+async def test_a_full_disk_ends_neither_a_run_nor_the_task_that_follows_folders(machine, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    seen = asyncio.Queue()
+    machine.write("MEMORY.md", BASE)
+    with monkeypatch.context() as patch:
+        patch.setattr(MirrorState, "_append", full)
+        problem = (await machine.sync()).problem
+        following = asyncio.create_task(machine.store.mirror.follow(seen.put_nowait, every=0.01))
+        async with asyncio.timeout(10 * SECOND):
+            told = await seen.get()
+    machine.write("notes.md", "later\n")
+    async with asyncio.timeout(10 * SECOND):
+        while not any(step.name == "notes.md" for step in (await seen.get()).steps):
+            pass
+    following.cancel()
+
+    assert "No space left on device" in problem == told.problem
+    assert [file.name for file in await machine.files.all()] == ["MEMORY.md", "notes.md"]
 
 
 async def test_the_search_finds_files_and_a_prompt_does_not_have_them(machine):
