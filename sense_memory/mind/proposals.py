@@ -147,7 +147,9 @@ class Proposals:
 
     async def _waiting(self, proposal_id: str) -> ProposedMemory:
         found = [one for one in await self.open() if one.id.startswith(proposal_id.lower())]
-        if len(found) != 1 or len(proposal_id) < _SHORT_ID:
+        if len(proposal_id) < _SHORT_ID:
+            raise InvalidInput(f"an id needs at least its first {_SHORT_ID} digits; nothing was written")
+        if len(found) != 1:
             what = "several open proposals have" if len(found) > 1 else "no open proposal has"
             raise InvalidInput(
                 f"{what} an id that begins with {proposal_id[:20]!r}; `palace review` shows the ids"

@@ -91,7 +91,7 @@ async def test_another_path_and_text_may_be_accepted(clock):
         assert (await store.palace.recall("self/rules/language")).value == "Answer in German."
 
 
-@pytest.mark.parametrize("name", ["", "ff", "not an id", "0123456789ab"])
+@pytest.mark.parametrize("name", ["not an id", "0123456789ab"])
 async def test_an_id_that_names_no_open_proposal_changes_nothing(clock, name):
     async with opened(clock) as store:
         await store.mind.proposals.propose([GERMAN])
@@ -99,6 +99,18 @@ async def test_an_id_that_names_no_open_proposal_changes_nothing(clock, name):
         for decide in (store.mind.proposals.accept, store.mind.proposals.reject):
             with pytest.raises(InvalidInput, match="no open proposal"):
                 await decide(name)
+        assert await values(store) == [GERMAN]
+
+
+@pytest.mark.parametrize("digits", range(4))
+async def test_too_few_digits_of_an_open_proposal_do_not_make_it_unknown(clock, digits):
+    async with opened(clock) as store:
+        await store.mind.proposals.propose([GERMAN])
+        (waiting,) = await store.mind.proposals.open()
+
+        for decide in (store.mind.proposals.accept, store.mind.proposals.reject):
+            with pytest.raises(InvalidInput, match="at least its first 4 digits; nothing was written"):
+                await decide(waiting.id[:digits])
         assert await values(store) == [GERMAN]
 
 

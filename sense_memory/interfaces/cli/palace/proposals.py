@@ -24,7 +24,7 @@ ALL = "all"  # in place of an id
 _OPEN = as_table(
     ("id", "age", "path", "value", "replaces"),
     lambda one, now: (one.id, age(one.at, now), one.path, one.value, one.replaces),
-    none="Nothing is proposed. Hooks of agent harnesses propose memories, see {program} install.",
+    none="Nothing is proposed. Hooks of agent harnesses propose memories; which there are: {program} install --list",
 )
 _DECIDED = as_table(("status", "path", "value"), lambda one, _: (one.status, one.path, one.value), none="")
 

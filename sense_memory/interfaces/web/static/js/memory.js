@@ -84,7 +84,7 @@ function curve(memory, told) {
   const shape = shapeOf(memory);
   const place = el("div", { class: "life", role: "img", "aria-label": `Relevance is ${figure(memory.current_relevance)} now. It halves every ${count(memory.halflife_days, "day")}${shape.isSuperseded ? ", four times as fast because it is superseded" : ""}.` });
   requestAnimationFrame(() => life(place, shape, told.now, told.versions.map((version) => seconds(version.created_at))));
-  return el("section", {}, el("h2", {}, "How it fades"), place, el("p", { class: "note" }, "Solid until today; dashed if the memory is not written, linked or recalled again. Triangles mark the versions below. Until it was last written, linked or recalled, the line is what its first day alone would give."));
+  return el("section", {}, el("h2", {}, "How it fades"), place, el("p", { class: "note" }, "Solid until today; dashed if the memory is not written, linked or recalled again. Triangles mark the versions below. Before it was last written, linked or recalled, the line is an estimate: how it would have faded since its first day if nothing had happened to it."));
 }
 
 function facts(memory, now) {
