@@ -1573,7 +1573,10 @@ class SyncProposals:
             InvalidInput: no open proposal has this id; or as `palace.remember`. Nothing was written.
         """
     def reject(self, proposal_id: str) -> ProposedMemory:
-        """Reject a proposal, so that it is not made again. Arguments and errors as `accept`."""
+        """Reject a proposal, so that it is not made again. Arguments and errors as `accept`.
+
+        Guaranteed: what was accepted meanwhile, by whatever process, stays accepted, for its memory is in the palace.
+        """
 
 class SyncScenes:
     """The scenes of an agent.
