@@ -33,8 +33,8 @@ FLAGS = (
 MOST_BYTES = 150_000
 # name, address, width, height, colours
 PICTURES = (
-    ("palace", "#/", 1180, 760, "light"),
-    ("memory", "#/memory/projects%2Ffacts%2Frisograph-repair", 1180, 900, "light"),
+    ("palace", "#/", 1180, 640, "light"),
+    ("memory", "#/memory/projects%2Ffacts%2Frisograph-repair", 1180, 800, "light"),
     ("graph", "#/graph", 1180, 860, "dark"),
     ("search", "#/search/workshop%20price", 1180, 640, "light"),
     ("review", "#/review", 1180, 760, "dark"),
