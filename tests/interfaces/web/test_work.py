@@ -291,6 +291,31 @@ def test_nothing_is_redrawn_under_the_hand_of_a_person(page, elsewhere):
     page.locator("main .rows", has_text="anna").wait_for()
 
 
+def test_a_form_opened_while_the_page_is_drawn_anew_stays_open(page, elsewhere):
+    async def appears(store):
+        await store.palace.remember("people/facts/jon", "plays the harp")
+
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    go(page, memory("people/facts/emil"))
+    page.route("**/api/memory?*", hold)
+    with page.expect_request("**/api/memory?*"):  # the page is being drawn anew
+        elsewhere(appears)
+    press(page, "Edit")
+    for route in held:
+        route.continue_()
+    page.unroute("**/api/memory?*")
+    page.get_by_role("button", name="Show now").wait_for()
+
+    assert page.locator("#edit-text").is_visible()
+    page.keyboard.press("Escape")
+    press(page, "Show now")
+    page.wait_for_selector("main:not([aria-busy])")
+
+
 def test_several_tabs_read_one_stream_and_another_takes_over_when_it_is_closed(page, elsewhere):
     async def appears(store):
         await store.palace.remember("people/facts/paul", "paints")

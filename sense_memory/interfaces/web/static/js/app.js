@@ -30,8 +30,11 @@ function decoded(part) {
   try { return decodeURIComponent(part); } catch { return part; }
 }
 
-/** Draw the view of the address; drop an earlier view that is still loading. */
-export async function draw({ keepsFocus = false } = {}) {
+/**
+ * Draw the view of the address; drop an earlier view that is still loading. With `unless`, leave what stands there where
+ * that is true once the view has loaded: a person may have begun to edit in the meantime. Tells whether it was drawn; null where a later view took its place.
+ */
+export async function draw({ keepsFocus = false, unless = () => false } = {}) {
   const [name, ...parts] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
   const mine = ++turn;
   const view = Object.hasOwn(VIEWS, name) ? VIEWS[name] : showPalace;
@@ -49,15 +52,17 @@ export async function draw({ keepsFocus = false } = {}) {
     shown = problem(error);
   }
   clearTimeout(slow);
-  if (mine !== turn) return;
-  main.replaceChildren(...[shown].flat());
+  if (mine !== turn) return null;
   main.removeAttribute("aria-busy");
+  if (unless()) return false;
+  main.replaceChildren(...[shown].flat());
   const title = main.querySelector("h1");
   document.title = title ? `${title.textContent} · ${session.agent || "Palace"}` : "Palace";
   if (!keepsFocus) {
     window.scrollTo(0, 0);
     if (title) { title.tabIndex = -1; title.focus({ preventScroll: true }); }
   }
+  return true;
 }
 
 function problem(error) {
@@ -167,24 +172,26 @@ const named = (path) => path?.replace(/^persona\//, "") ?? "";
 function redrawSoon() {
   clearTimeout(waiting);
   waiting = setTimeout(async () => {
-    if (isBusy()) { tellNews(true); return; }
-    await redraw();
+    if (main.hasAttribute("aria-busy")) redrawSoon(); // the view that a person asked for comes first
+    else if (isBusy() || (await redraw(isBusy)) === false) tellNews(true);
   }, Math.min(5000, Math.max(150, 3 * lastTook)));
 }
 
 /** Draw the view anew where it stands: what had the focus keeps it, and what is new is marked for some seconds. */
-async function redraw() {
+async function redraw(unless) {
   const focused = main.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
   const begun = performance.now(), place = scrollY;
   document.documentElement.dataset.live = "true"; // without the movement of a new view
-  await draw({ keepsFocus: true });
+  const isDrawn = await draw({ keepsFocus: true, unless });
   lastTook = performance.now() - begun;
+  if (!isDrawn) { delete document.documentElement.dataset.live; return isDrawn; }
   scrollTo(0, place);
   if (focused) [...main.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus({ preventScroll: true });
   const fresh = new Set([...news.keys()].map((path) => route("memory", named(path))));
   for (const link of main.querySelectorAll("a[href]")) if (fresh.has(link.getAttribute("href"))) link.classList.add("fresh");
   news.clear();
   setTimeout(() => { delete document.documentElement.dataset.live; for (const link of main.querySelectorAll(".fresh")) link.classList.remove("fresh"); }, 4000);
+  return true;
 }
 
 /** Say what is new: its name, and a button to see it where the view was not drawn anew. */
