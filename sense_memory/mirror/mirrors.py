@@ -29,6 +29,7 @@ POLL_SECONDS: Final = 2.0
 _LOCK_SECONDS: Final = 5.0  # to wait for another mirror of the same folder
 _LOCK_POLL_SECONDS: Final = 0.05
 AT_WORK: Final = "another process is mirroring this folder now, so nothing was done"
+ENDED: Final = "another process ended this mirror meanwhile, so nothing was done"
 
 
 class Mirrors:
@@ -101,7 +102,7 @@ class Mirrors:
         mirror = self._mirror_of(folder, project, only, allow)
         known = self._kept().get(mirror.folder)
         same = known is not None and known.mirror.project == mirror.project
-        state = MirrorState(None, mirror, dict(known.bases) if known is not None and same else {})
+        state = MirrorState(None, mirror, bases=dict(known.bases) if known is not None and same else {})
         return await self._sync_of(state).plan()
 
     async def sync(
@@ -191,8 +192,10 @@ class Mirrors:
         while True:
             with FolderLock(folder) as is_free:
                 if is_free:
-                    fresh = self._kept().get(folder_name) or state
                     try:
+                        fresh = self._kept().get(folder_name)  # as it is now that nobody else is at work
+                        if fresh is None:
+                            return MirrorReport(folder_name, state.mirror.project, problem=ENDED)
                         return await self._sync_of(fresh).run(empty)
                     except OSError as error:
                         return MirrorReport(folder_name, state.mirror.project, problem=_unnoted(error))

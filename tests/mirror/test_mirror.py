@@ -14,7 +14,7 @@ from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import InvalidInput
 from sense_memory.mirror import mirrors
 from sense_memory.mirror.folder import FoundFile, MirroredFolder, Patterns
-from sense_memory.mirror.state import FolderLock, MirrorState
+from sense_memory.mirror.state import FolderLock, MirrorState, MirrorStates
 from sense_memory.mirror.text_merge import NOTE
 from tests.mirror.deaths import Killed, dying
 from tests.time_unit import SECOND
@@ -509,6 +509,24 @@ async def test_a_folder_at_which_another_process_is_is_left_alone(machine, monke
     assert await machine.steps() == [("keep", "MEMORY.md")]
 
 
+async def test_a_run_does_nothing_where_another_process_ended_the_mirror_just_before(machine, monkeypatch):
+    elsewhere = MirrorStates(machine.folder.parent / "one.db.mirrors")
+
+    class Ended(FolderLock):
+        def __enter__(self):
+            assert elsewhere.remove(str(machine.folder))
+            return super().__enter__()
+
+    machine.write("MEMORY.md", BASE)
+    monkeypatch.setattr(mirrors, "FolderLock", Ended)
+
+    report = await machine.sync()
+
+    assert (report.problem, report.steps) == (mirrors.ENDED, ())
+    assert await machine.files.all() == []
+    assert machine.store.mirror.all() == elsewhere.all() == []
+
+
 # ── Never overwritten unseen ────────────────────────────────────────────────────────────
 
 
@@ -599,9 +617,10 @@ async def test_the_state_of_a_mirror_says_nothing_about_the_texts_and_lies_besid
 
     await machine.sync()
 
-    (state,) = (machine.folder.parent / "one.db.mirrors").iterdir()
-    assert b"private fact" not in state.read_bytes()
-    assert state.stat().st_mode & 0o077 == 0
+    notes = list((machine.folder.parent / "one.db.mirrors").iterdir())
+    assert len(notes) == 2
+    assert not any(b"private fact" in path.read_bytes() for path in notes)
+    assert not any(path.stat().st_mode & 0o077 for path in notes)
     assert machine.names() == ["MEMORY.md"]
 
 

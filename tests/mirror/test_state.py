@@ -52,6 +52,58 @@ def test_the_file_does_not_grow_with_the_number_of_changes(tmp_path):
     assert MirrorStates(tmp_path / "mirrors").get("/notes").bases == {"a.md": Base("e999", "d")}
 
 
+def note_much(state):
+    """So many notes that the file is written anew several times."""
+    for number in range(1_000):
+        state.set_base("a.md", Base(f"e{number}", "d"))
+
+
+def test_a_run_that_goes_on_undoes_no_change_of_its_mirror_by_another_process(tmp_path):
+    running = states(tmp_path).get("/notes")
+    changed = Mirror("/notes", "app", ("MEMORY.md",), ("a.md", "b.md"))
+    MirrorStates(tmp_path / "mirrors").put(changed)
+
+    note_much(running)
+
+    again = MirrorStates(tmp_path / "mirrors").get("/notes")
+    assert (again.mirror, again.bases) == (changed, {"a.md": Base("e999", "d")})
+
+
+def test_a_run_that_goes_on_does_not_bring_a_mirror_back_that_another_process_ended(tmp_path):
+    running = states(tmp_path).get("/notes")
+    running.set_base("a.md", Base("e", "d"))
+    assert MirrorStates(tmp_path / "mirrors").remove("/notes")
+
+    note_much(running)
+
+    assert MirrorStates(tmp_path / "mirrors").all() == []
+    assert list((tmp_path / "mirrors").iterdir()) == []
+
+
+def test_what_a_run_notes_about_one_project_counts_for_no_other(tmp_path):
+    running = states(tmp_path).get("/notes")
+    MirrorStates(tmp_path / "mirrors").put(Mirror("/notes", "other"))
+
+    note_much(running)
+
+    assert MirrorStates(tmp_path / "mirrors").get("/notes").bases == {}
+
+
+def test_what_an_earlier_version_noted_beside_the_mapping_is_read_once_and_kept(tmp_path):
+    found = states(tmp_path)
+    found.get("/notes").set_base("a.md", Base("e1", "d1"))
+    (mapping,) = (tmp_path / "mirrors").glob("*.mirror")
+    (notes,) = (tmp_path / "mirrors").glob("*.state")
+    notes.unlink()
+    head = b'{"folder":"/notes","project":"app","only":[],"allow":[]}\n'
+    mapping.write_bytes(head + b'{"seq":7}\n{"name":"a.md","base":["e2","d2"]}\n')
+
+    found.put(Mirror("/notes", "app", ("*.md",)))
+
+    again = found.get("/notes")
+    assert (again.mirror.only, again.seq, again.bases) == (("*.md",), 7, {"a.md": Base("e2", "d2")})
+
+
 def test_a_file_that_is_no_state_is_no_mirror(tmp_path):
     found = states(tmp_path)
     (tmp_path / "mirrors" / "odd.mirror").write_bytes(b"\0\xff[]\n{}\n")
