@@ -364,7 +364,9 @@ class World:
                 self.oracle.deletions.add(event.id)
                 self.oracle.buried(write.device, (key, event.created_at, event.tag_values("e")[0]))
                 found = await store.recall(key)
-                if found is not None:  # written again meanwhile: another write of this device ran beside this one
+                if (
+                    found is not None
+                ):  # written again meanwhile: another write of this device ran beside this one
                     assert write.after
                     assert self.signer.signed[found.event_id].created_at > event.created_at
             case "journal":

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import ClockSkewError, InvalidAddress, InvalidInput
-from sense_memory.ledger import retry_while_moved
+from sense_memory.ledger import HeadMoved, retry_while_moved
 from sense_memory.limits import MAX_KEY_CHARS
 from sense_memory.memories.history import RESTORED, Version, undo_target, version_at
 from sense_memory.mind.call_checks import checked
@@ -145,6 +145,16 @@ class Files:
         found = await self.head(*parts_of(full_name))
         return None if found is None or found.is_deleted else found
 
+    def is_known(self, full_name: str) -> bool:
+        """Whether there is a file `project:name`, also a deleted one; no file is read for it.
+
+        Raises:
+            InvalidAddress: not the name of a file.
+        """
+        self._records.store.check()
+        slot = address.d_tag(address.file_path(*parts_of(full_name)))
+        return bool(self._records.store.ledger.heads.live_heads_at([slot]))
+
     async def history(self, full_name: str) -> list[Version]:
         """The versions of a file in this ledger, newest first; `value` is None where the file was deleted.
 
@@ -176,21 +186,21 @@ class Files:
         """
         project, name = parts_of(full_name)
 
-        async def attempt() -> bool:
+        async def attempt() -> MirroredFile | None:
             head = await self.head(project, name)
             target = undo_target(await self.history(full_name))
             if head is None or target is None or target.value is None:
-                return True
+                return None
             edit = FileEdit(
                 project, name, target.value, seen=head.seen, head=head.event_id, restored=target.event_id
             )
-            return bool(await self._write([edit], ""))
+            written = await self._write([edit], "")
+            if edit.path not in written:
+                raise HeadMoved
+            versions = await self.versions(project, name)
+            return next((one for one in versions if one.event_id == written[edit.path]), None)
 
-        before = await self.head(project, name)
-        while not await attempt():
-            pass
-        found = await self.head(project, name)
-        return None if before is None or found is None or found.event_id == before.event_id else found
+        return await retry_while_moved(attempt)
 
     # ── For the mirror ──────────────────────────────────────────────────────────────────
 
@@ -270,7 +280,7 @@ def parts_of(full_name: str) -> tuple[str, str]:
         InvalidAddress: not `project:name`.
     """
     project, colon, name = full_name.partition(":")
-    if not (project and colon and name):
+    if not (project and colon and name and is_unicode(full_name)):
         raise InvalidAddress(
             f"{printable(repr(full_name))} is not the name of a mirrored file, such as "
             "github.com/owner/repo:MEMORY.md"

@@ -22,7 +22,7 @@ CLAUDE_MEMORY: Final = (
 )
 _LOOKED_AT: Final = 20  # sessions, and lines of each, that are searched for a working directory
 _remote = re.compile(r"""^remote ["'](.+)["']$""").match
-_url = re.compile(r"^[a-z][a-z0-9+.-]*://(?:[^/@]*@)?([^/:]*)(?::\d+)?/(.*)$", re.IGNORECASE).match
+_url = re.compile(r"^[a-z][a-z0-9+.-]*://(?:[^/]*@)?([^/:]*)(?::\d+)?/(.*)$", re.IGNORECASE).match
 _scp = re.compile(r"^(?:[^/@:]+@)?([^/:]+):(?!/)(.+)$").match
 _drive = re.compile(r"^[A-Za-z]:[\\/]").match
 
@@ -53,6 +53,7 @@ def normal_remote(url: str) -> str:
     url = url.strip()
     found = None if _drive(url) else _url(url) or _scp(url)
     host, path = (found[1], found[2]) if found else ("", url)
+    path = re.split("[?#]", path)[0] if host else path  # which may hold a token
     path = path.replace("\\", "/").rstrip("/").removesuffix(".git").rstrip("/")
     if not host:  # a path on this machine, which says nothing elsewhere
         return path.rpartition("/")[2].lower()

@@ -12,6 +12,9 @@ import pytest
 
 from sense_memory import LocalSigner, MemoryStore
 from sense_memory.errors import InvalidInput
+from sense_memory.interfaces.cli.invocation import CommandFailed
+from sense_memory.interfaces.cli.names import file_named
+from sense_memory.mind.records import RecordView
 from sense_memory.mirror import mirrors
 from sense_memory.mirror.folder import FoundFile, MirroredFolder, Patterns
 from sense_memory.mirror.state import FolderLock, MirrorState, MirrorStates
@@ -409,6 +412,39 @@ async def test_a_file_system_that_takes_two_names_for_one_keeps_its_file(machine
 
     assert "in other letters" in report.steps[0].note
     assert two.names() == ["MEMORY.md", "Notes.md"]
+
+
+async def test_a_file_is_known_by_its_names_without_any_file_being_read(machine, monkeypatch):
+    for name in ("MEMORY.md", "sub/notes.md"):
+        machine.write(name, f"of {name}\n")
+    await machine.sync()
+    (machine.folder / "MEMORY.md").unlink()
+    await machine.sync()
+
+    with monkeypatch.context() as patch:
+        patch.delattr(RecordView, "refresh")
+        for name in ("MEMORY.md", "sub/notes.md"):
+            assert await file_named(machine.store, f"app:{name}") == f"app:{name}"
+            assert await file_named(machine.store, str(machine.folder / name)) == f"app:{name}"
+        for name in ("timezone", "people/facts/lisa", "\udcff", "app:\udcff", str(machine.folder)):
+            assert await file_named(machine.store, name) is None
+    assert await file_named(machine.store, "user:timezone") is None
+    with pytest.raises(CommandFailed, match="no mirrored file 'app:none"):
+        await file_named(machine.store, "app:none.md")
+
+
+# ── Undo ────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_undos_at_once_each_go_one_text_further_back(machine):
+    for number in range(5):
+        machine.write("MEMORY.md", f"text {number}\n")
+        await machine.sync()
+
+    found = await asyncio.gather(*(machine.files.undo("app:MEMORY.md") for _ in range(3)))
+
+    assert sorted(file.text for file in found) == ["text 1\n", "text 2\n", "text 3\n"]
+    assert (await machine.files.get("app:MEMORY.md")).text == "text 1\n"
 
 
 # ── Credentials ─────────────────────────────────────────────────────────────────────────

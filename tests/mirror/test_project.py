@@ -24,6 +24,7 @@ def repository(folder, url, name="origin"):
         "https://github.com/ada/engine.git",
         "https://github.com/ada/engine/",
         "https://ada:secret@github.com/ada/engine",
+        "https://ada:se@cret@github.com/ada/engine.git?private_token=secret#secret",
         "ssh://git@github.com:22/ada/engine.git",
         "git://GitHub.com/ada/engine",
         "git+ssh://git@github.com/ada/engine.git",

@@ -69,9 +69,15 @@ def _show_versions(found: _Versions, _: Any) -> None:
 
     count, limit = len(found.versions), found.limit
     print_history(found.versions[: limit + 1], time.time(), first_seen=count <= limit)
+
+
+def _name_older(found: _Versions) -> int:
+    """Tell people and programs alike that there are older versions."""
+    count, limit = len(found.versions), found.limit
     if count > limit:
         older = quantity(count - limit, "older version")
         typer.echo(f"{older} not shown; --limit {count} shows all", err=True)
+    return 0
 
 
 @operation(
@@ -83,6 +89,7 @@ def _show_versions(found: _Versions, _: Any) -> None:
     panel=MEMORIES,
     json=_Versions.data,
     shows=_show_versions,
+    ends_with=_name_older,
 )
 async def history(
     store: MemoryStore,

@@ -19,6 +19,7 @@ from sense_memory.interfaces.cli.output import told_by
 from sense_memory.interfaces.shapes import shown_path
 from sense_memory.interfaces.text import age, one_line, quantity, quoted, some
 from sense_memory.limits import MAX_CANDIDATES_COUNT, MAX_FUTURE_SECONDS
+from sense_memory.plain_text import is_unicode
 
 
 if TYPE_CHECKING:
@@ -332,19 +333,21 @@ async def file_named(store: MemoryStore, name: str) -> str | None:
     Raises:
         CommandFailed: the project has no such file.
     """
-    known = {
-        one.full_name for deleted in (False, True) for one in await store.mind.files.all(deleted=deleted)
-    }
-    if name in known or not known:
-        return name if name in known else None
-    if any(name.startswith(f"{one.partition(':')[0]}:") for one in known):
-        problem = f"there is no mirrored file {name!r}; `{program()} search --in file WORDS` finds files"
-        raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
+    if not is_unicode(name):
+        return None
+    files = store.mind.files
+    project, _, rest = name.partition(":")
+    if project and rest:
+        if files.is_known(name):
+            return name
+        if project in {one.project for gone in (False, True) for one in await files.all(deleted=gone)}:
+            problem = f"there is no mirrored file {name!r}; `{program()} search --in file WORDS` finds files"
+            raise CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
     place = _place(name)
     for each in store.mirror.all():
-        if place.is_relative_to(each.folder):
+        if place.is_relative_to(each.folder) and place != Path(each.folder):
             full_name = f"{each.project}:{place.relative_to(each.folder).as_posix()}"
-            if full_name in known:
+            if files.is_known(full_name):
                 return full_name
     return None
 

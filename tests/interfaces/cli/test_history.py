@@ -128,6 +128,7 @@ def test_a_history_can_be_limited_and_says_so(edited):
         "  + two",
     ]
     assert result.stderr == "1 older version not shown; --limit 3 shows all\n"
+    assert edited("history", "k", "--limit", "2", "--json").stderr == result.stderr
     assert edited("history", "k", "-n", "3").stderr == ""
     edited("history", "k", "-n", "0", code=2)
 
