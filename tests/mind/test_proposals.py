@@ -158,6 +158,32 @@ async def test_a_decision_stands_where_a_device_that_did_not_know_it_proposes_th
             assert await values(one) == await values(other) == []
 
 
+@pytest.mark.parametrize("is_rejected_first", [False, True], ids=["accepted first", "rejected first"])
+async def test_what_one_device_accepts_and_another_rejects_at_once_is_a_memory_and_decided(
+    clock, is_rejected_first
+):
+    """Nothing that somebody accepted is taken out of the palace by a decision that did not know it."""
+    async with (
+        EmbeddedRelay(clock=clock) as relay,
+        opened(clock, relay) as one,
+        opened(clock, relay) as other,
+    ):
+        (made,) = await one.mind.proposals.propose([GERMAN])
+        for store in (one, other):
+            await store.sync()
+        clock.advance(60)
+        decisions = [one.mind.proposals.accept, other.mind.proposals.reject]
+        for decide in decisions[:: -1 if is_rejected_first else 1]:
+            await decide(made.id)
+            clock.advance(60)
+        for store in (one, other, one, other):
+            await store.sync()
+
+        for store in (one, other):
+            assert [memory.value for memory in await store.palace.memories()] == [GERMAN]
+            assert await values(store) == await store.mind.proposals.propose([GERMAN]) == []
+
+
 @pytest.fixture
 def meanwhile(monkeypatch):
     """Runs something once, after a call has looked at the proposals and before it writes."""
