@@ -5,12 +5,15 @@ other left alone is gone; where both sides changed the same section, both texts 
 of the file says so. There are no conflict markers, because a harness would read them as text or fail at them. With the
 sides exchanged the result has the same sections. Pure.
 
-The cost grows with the number of sections that differ, and with the square of how often the same section is repeated.
+The cost grows with the number of sections between the first and the last that differ, and with the square of how often one
+of these is repeated, up to a bound; a file whose edits lie far apart between thousands of equal lines may then have more in
+both texts than was changed in both.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final
@@ -33,6 +36,7 @@ _COMMENTS: Final = {  # how a line of a format becomes a comment
     **dict.fromkeys(("html", "xml", "svg"), "<!-- {} -->"),
     **dict.fromkeys(("org", "rst", "adoc", "tex"), "{}"),
 }
+_MAX_PAIRS_COUNT: Final = 1_000_000  # of equal sections in two texts that are compared, some 0.3 s
 _WHOLE: Final = frozenset({"json", "ipynb", "csv", "tsv"})  # formats that both texts of a line would break
 _marker = re.compile(r"\s*([-*+]|\d{1,9}[.)])\s+").match
 
@@ -125,19 +129,34 @@ class _Edit:
         return max(self.start, start) < min(self.end, end) or self.start == self.end == start == end
 
 
+def _matches(before: Sequence[TextSection], after: Sequence[TextSection]) -> list[tuple[int, int, int]]:
+    """The runs of sections that two texts have in common, in order: where each begins in either, and how long it is."""
+    first = _common(before, after)
+    last = _common(before[first:][::-1], after[first:][::-1])
+    one = [section.words for section in before[first : len(before) - last]]
+    two = [section.words for section in after[first : len(after) - last]]
+    counts = Counter(two)
+    # Above this, sections that are repeated often only count beside others: otherwise some files would take minutes.
+    is_much = sum(counts[words] for words in one) > _MAX_PAIRS_COUNT
+    inner = SequenceMatcher(None, one, two, autojunk=is_much).get_matching_blocks()
+    found = [(start + first, low + first, count) for start, low, count in inner if count]
+    return [(0, 0, first), *found, (len(before) - last, len(after) - last, last)]
+
+
 def _edits(before: Sequence[TextSection], after: Sequence[TextSection], *, is_ours: bool) -> list[_Edit]:
-    words = [section.words for section in before], [section.words for section in after]
-    found = SequenceMatcher(None, *words).get_opcodes()
-    return [
-        _Edit(start, end, after[low:high], is_ours) for tag, start, end, low, high in found if tag != "equal"
-    ]
+    found: list[_Edit] = []
+    start = low = 0
+    for end, high, count in _matches(before, after):
+        if (start, low) != (end, high):
+            found.append(_Edit(start, end, after[low:high], is_ours))
+        start, low = end + count, high + count
+    return found
 
 
 def _spelled(before: Sequence[TextSection], after: Sequence[TextSection]) -> dict[int, TextSection]:
     """By place in the base, the unchanged sections as one side has them, which may differ in blank lines."""
-    words = [section.words for section in before], [section.words for section in after]
-    blocks = SequenceMatcher(None, *words).get_matching_blocks()
-    return {start + step: after[low + step] for start, low, count in blocks for step in range(count)}
+    matches = _matches(before, after)
+    return {start + step: after[low + step] for start, low, count in matches for step in range(count)}
 
 
 # ── The merge ───────────────────────────────────────────────────────────────────────────

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,3 +109,15 @@ def test_merging_a_side_once_more_adds_nothing(case):
     once = merged(base, ours, theirs, name).text
 
     assert set(words(merged(base, ours, once, name).text)) == set(words(once))
+
+
+@pytest.mark.parametrize("name", ["MEMORY.md", "rules.yaml"])
+@pytest.mark.parametrize("lines", [["- a", "- b", "- c"] * 100, ["-"] * 20_000])
+def test_edits_far_apart_merge_in_a_long_file_whose_lines_are_all_alike(lines, name):
+    ours, theirs, both = (list(lines) for _ in range(3))
+    ours[10] = both[10] = "- ours"
+    theirs[-10] = both[-10] = "- theirs"
+
+    found = merged(*("\n".join(one) for one in (lines, ours, theirs)), name)
+
+    assert (found.text, found.conflicts) == ("\n".join(both), 0)
