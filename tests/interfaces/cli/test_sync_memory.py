@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 
 import pytest
 
+from sense_memory import MemoryStore
 from sense_memory.interfaces.harness.memory_folders import belongs_to, memory_folders, session_folder
 from sense_memory.interfaces.harness.specs import Machine
 
@@ -87,6 +89,64 @@ def test_a_note_in_the_files_of_a_program_is_on_the_other_machine(cli, machines,
     assert "mirror ends" in cli("uninstall", harness, "--yes").stdout
     assert note.read_text() == there.read_text()
     assert json.loads(cli("mirror", "--status", "--json").stdout) == []
+
+
+def note_of(harness, machines, name):
+    """Where a program keeps its memory on a machine, with the folder that the program makes."""
+    if harness == "claude-code":
+        user = machines(name)
+        note = memory_of(user, checkout(user / f"of-{name}" / "kiln")) / "MEMORY.md"
+    else:
+        note = machines(name) / USER_FILES[harness]
+    note.parent.mkdir(parents=True)
+    return note
+
+
+@pytest.fixture
+def later(cli, monkeypatch):
+    """Runs a command 2 s after the one before, by the clock of the stores: none waits until an edit's second has come."""
+    now = [time.time()]
+    monkeypatch.setitem(MemoryStore.__init__.__kwdefaults__, "clock", lambda: now[0])
+
+    def run(*words):
+        now[0] += 2
+        return cli(*words)
+
+    return run
+
+
+@pytest.mark.parametrize("harness", ["claude-code", *USER_FILES])
+def test_what_two_machines_write_offline_meets_in_the_files_of_a_program_and_is_undone(
+    later, machines, harness
+):
+    one, two = (note_of(harness, machines, name) for name in ("one", "two"))
+    machines("one")
+    one.write_text("# Kiln\n\n- Fire on Mondays.\n\n# Glaze\n\n- Lisa mixes it.\n")
+    for name in ("one", "two"):
+        machines(name)
+        later("install", harness, "--sync-memory", "--yes")
+    assert two.read_text() == one.read_text()
+
+    for name, note, old, new in (("one", one, "Mondays", "Tuesdays"), ("two", two, "Lisa", "Ada")):
+        machines(name)
+        note.write_text(note.read_text().replace(old, new))
+        later("mirror", "--yes", "--wait", "0")  # no relay is asked
+    for name in ("two", "one", "two"):
+        machines(name)
+        later("mirror", "--yes", "--wait", "60")
+    met = "# Kiln\n\n- Fire on Tuesdays.\n\n# Glaze\n\n- Ada mixes it.\n"
+    assert (one.read_text(), two.read_text()) == (met, met)
+
+    two.write_text(met.replace("Ada", "Nobody"))
+    later("mirror", "--yes", "--wait", "60")
+    machines("one")
+    later("mirror", "--yes", "--wait", "60")
+    assert "Nobody" in one.read_text()
+    later("undo", one)
+    later("mirror", "--yes", "--wait", "60")
+    machines("two")
+    later("mirror", "--yes", "--wait", "60")
+    assert (one.read_text(), two.read_text()) == (met, met)
 
 
 def test_claude_codes_memory_of_a_repository_follows_its_sessions_to_another_path(cli, machines):
