@@ -139,6 +139,9 @@ class Mirrors:
         Args:
             tell: called with each report in which something was done, or another problem arose.
             every: seconds between two looks at the folders and the ledger.
+
+        Raises:
+            StoreClosed: the store was closed; a run that it interrupted is as one that was killed.
         """
         told, seen, cursor = dict[str, str](), dict[str, object](), START
         async with AsyncExitStack() as watching:
@@ -146,14 +149,16 @@ class Mirrors:
             while True:
                 try:
                     looks = await asyncio.to_thread(self._signatures, self.all())
-                except OSError:  # the next look tries again
+                    if looks and not is_watching:  # relays then send what is new at once
+                        await watching.enter_async_context(self._open().watchers().add(None))
+                        is_watching = True
+                    feed = self._open().ledger.feed
+                    is_new, cursor = feed.has_changed(cursor), feed.cursor()
+                except StoreClosed:
+                    raise
+                except (OSError, SenseMemoryError):  # the next look tries again
                     await asyncio.sleep(every)
                     continue
-                if looks and not is_watching:  # relays then send what is new at once
-                    is_watching = True
-                    await watching.enter_async_context(self._open().watchers().add(None))
-                feed = self._open().ledger.feed
-                is_new, cursor = feed.has_changed(cursor), feed.cursor()
                 for name in [name for name, look in looks.items() if is_new or seen.get(name) != look]:
                     report = await self._followed(name)
                     if tell is not None and (report.changed or told.get(name, "") != report.problem):

@@ -11,7 +11,7 @@ import unicodedata
 import pytest
 
 from sense_memory import LocalSigner, MemoryStore
-from sense_memory.errors import InvalidInput
+from sense_memory.errors import InvalidInput, LedgerError, StoreClosed
 from sense_memory.interfaces.cli.invocation import CommandFailed
 from sense_memory.interfaces.cli.names import file_named
 from sense_memory.mind.records import RecordView
@@ -692,6 +692,42 @@ async def test_a_full_disk_ends_neither_a_run_nor_the_task_that_follows_folders(
 
     assert "No space left on device" in problem == told.problem
     assert [file.name for file in await machine.files.all()] == ["MEMORY.md", "notes.md"]
+
+
+async def test_a_ledger_that_cannot_be_read_for_a_moment_does_not_end_the_following_of_folders(
+    machine, monkeypatch
+):
+    seen, left = asyncio.Queue(), [1]
+    real = mirrors.Mirrors.all
+
+    def once_busy(self):
+        if left:
+            left.pop()
+            raise LedgerError("busy")
+        return real(self)
+
+    monkeypatch.setattr(mirrors.Mirrors, "all", once_busy)
+    machine.write("MEMORY.md", BASE)
+    following = asyncio.create_task(machine.store.mirror.follow(seen.put_nowait, every=0.01))
+    async with asyncio.timeout(10 * SECOND):
+        report = await seen.get()
+    following.cancel()
+
+    assert ([step.name for step in report.steps], left) == (["MEMORY.md"], [])
+
+
+async def test_a_store_that_is_closed_ends_the_following_of_its_folders(machine):
+    seen = asyncio.Queue()
+    machine.write("MEMORY.md", BASE)
+    following = asyncio.create_task(machine.store.mirror.follow(seen.put_nowait, every=0.01))
+    async with asyncio.timeout(10 * SECOND):
+        await seen.get()
+        machine.write("MEMORY.md", "changed as the store closes\n")
+        await machine.store.close()
+        with pytest.raises(StoreClosed):
+            await following
+
+    assert machine.read("MEMORY.md") == "changed as the store closes\n"
 
 
 async def test_the_search_finds_files_and_a_prompt_does_not_have_them(machine):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -440,8 +439,9 @@ def watch(
         await asyncio.wait([watching], timeout=seconds)
         for task in (watching, mirroring):
             task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+        for ended in await asyncio.gather(watching, mirroring, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
 
     invocation.run(work, creates=True)
 
