@@ -7,6 +7,7 @@ version vector which versions its writer knew, so versions that two machines wro
 
 from __future__ import annotations
 
+import secrets
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -79,6 +80,7 @@ class FileEdit:
         head: the event id of the version that counts now; empty if there is none. If another counts by then, nothing
             is written.
         restored: the event id of the version that this one brings back; empty if it is no undo.
+        writer: who edits, if it is not the writer of the other edits; see `writer_of`.
     """
 
     project: str
@@ -88,6 +90,7 @@ class FileEdit:
     seen: Mapping[str, int] = field(default_factory=dict)
     head: str = ""
     restored: str = ""
+    writer: str = ""
 
     @property
     def path(self) -> str:
@@ -96,6 +99,7 @@ class FileEdit:
 
     def fields(self, writer: str, count: int, now: float) -> dict[str, Any]:
         """The fields of the record."""
+        writer = self.writer or writer
         seen = counted(self.seen, writer, max(self.seen.get(writer, 0) + 1, count))
         fields: dict[str, Any] = {
             "project": self.project,
@@ -191,8 +195,16 @@ class Files:
             target = undo_target(await self.history(full_name))
             if head is None or target is None or target.value is None:
                 return None
+            ledger = self._records.store.ledger
+            device = await ledger.write_if_due(lambda: ledger.edits.device)
             edit = FileEdit(
-                project, name, target.value, seen=head.seen, head=head.event_id, restored=target.event_id
+                project,
+                name,
+                target.value,
+                seen=head.seen,
+                head=head.event_id,
+                restored=target.event_id,
+                writer=writer_of(device, head.seen, await self.versions(project, name)),
             )
             written = await self._write([edit], "")
             if edit.path not in written:
@@ -271,6 +283,20 @@ class Files:
         A mirror leaves the file in its folder alone, until somebody changes the file.
         """
         return await self._records.forget([address.file_path(*parts_of(name)) for name in full_names])
+
+
+def writer_of(usual: str, seen: Mapping[str, int], versions: Iterable[MirroredFile]) -> str:
+    """The writer of a new version: the usual one, or a new one if the version does not know all that the usual one wrote.
+
+    A version vector has one number for each writer, and so cannot leave out a version that lies in between.
+
+    Args:
+        usual: the usual writer.
+        seen: what the new version knows.
+        versions: of the file.
+    """
+    written = max((version.seen.get(usual, 0) for version in versions), default=0)
+    return usual if seen.get(usual, 0) >= written else secrets.token_hex(4)
 
 
 def parts_of(full_name: str) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.ledger.feed import Cursor
 from sense_memory.limits import DAY_SECONDS
-from sense_memory.mind.files import FileEdit, MirroredFile
+from sense_memory.mind.files import FileEdit, MirroredFile, writer_of
 from sense_memory.mirror.credentials import credentials_in
 from sense_memory.mirror.decisions import MirrorReport, MirrorStep, StepKind, decided
 from sense_memory.mirror.file_versions import has_seen, united
@@ -253,7 +253,7 @@ class FolderSync:
         """Make versions of what was changed or deleted in the folder; returns whether something could not be written."""
         edits: dict[str, FileEdit] = {}
         for step in steps:
-            edit = await self._edit_of(step)
+            edit = await self._edit_of(step, writer)
             if edit is not None:
                 edits[step.name] = edit
                 self._steps[step.name] = step
@@ -267,7 +267,7 @@ class FolderSync:
                 self._state.set_base(name, Base(written[edit.path], digest_of(edit.text.encode())))
         return len(written) < len(edits)
 
-    async def _edit_of(self, step: MirrorStep) -> FileEdit | None:
+    async def _edit_of(self, step: MirrorStep, writer: str) -> FileEdit | None:
         """The version to write for a file; None if memory has it already, which is noted."""
         name, base, head = step.name, self._state.bases.get(step.name), self._heads.get(step.name)
         found = self._scan.files.get(name)
@@ -286,7 +286,7 @@ class FolderSync:
             if not one.is_deleted and one.text == found.text and has_seen(one.seen, seen):
                 self._state.set_base(name, Base(one.event_id, digest_of(found.data)))
                 return None
-        return self._edit(name, found.text, seen=seen)
+        return self._edit(name, found.text, seen=seen, writer=writer_of(writer, seen, versions))
 
     async def _unite(self, names: Iterable[str], writer: str) -> bool:
         """Unite the versions of files that do not know each other; returns whether anything was written."""

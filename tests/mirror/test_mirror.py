@@ -288,6 +288,18 @@ async def test_another_folder_at_the_same_place_deletes_nothing(machines):
     assert one.names() == two.names() == ["MEMORY.md", "notes.md", "other.md"]
 
 
+async def test_a_file_of_another_folder_at_the_same_place_replaces_nothing_that_it_never_had(machine):
+    machine.write("MEMORY.md", "- of this disk\n")
+    await machine.sync()
+    machine.folder.rename(machine.folder.with_name("aside"))
+    machine.folder.mkdir()
+    machine.write("MEMORY.md", "- of the other disk\n")
+
+    await machine.sync()
+
+    assert sorted(machine.read("MEMORY.md").splitlines()) == ["- of the other disk", "- of this disk"]
+
+
 async def test_a_forgotten_file_stays_where_it_is_until_somebody_changes_it(machines):
     one, two = await both(machines, notes_md="hello\n", MEMORY_md=BASE)
     await one.files.forget(["app:notes.md"])
@@ -582,6 +594,26 @@ async def test_what_is_written_between_the_look_and_the_rename_is_not_overwritte
     await two.sync()
 
     assert two.read("MEMORY.md") == "- zero\n- one\n- two\n- three\n"
+
+
+async def test_what_is_written_while_a_merge_is_written_is_merged_too(machines, monkeypatch):
+    """Both versions are of this machine and of one second, and neither knows the other."""
+    one, two = await both(machines, MEMORY_md="- one\n- two\n")
+    one.write("MEMORY.md", "- one\n- two\n- three\n")
+    await one.sync()
+    two.write("MEMORY.md", "- zero\n- one\n- two\n")
+    real, left = os.fsync, [1]
+
+    def meanwhile(descriptor):
+        if left:
+            left.pop()
+            two.write("MEMORY.md", "- zero\n- one\n- one and a half\n- two\n")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    await two.sync()
+
+    assert two.read("MEMORY.md") == "- zero\n- one\n- one and a half\n- two\n- three\n"
 
 
 async def test_a_program_that_writes_into_the_old_file_during_the_rename_gets_it_back(machines, monkeypatch):

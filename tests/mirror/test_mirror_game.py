@@ -1,7 +1,7 @@
 """Random games of two mirrors over one relay, and an oracle that knows what people wrote and took out.
 
-People edit, rename and delete files on two machines, whose processes are killed at any step, are offline, have wrong clocks,
-and whose folders vanish for a while. Every line is unique. When both have met until it is quiet:
+People edit, rename and delete files on two machines, also during a run. Their processes are killed at any step, are offline, have
+wrong clocks, and their folders vanish for a while. Every line is unique. When both have met until it is quiet:
 
 * both folders hold the same files, byte for byte, and nothing that the mirror made for itself;
 * a line that nobody took out stands in a file;
@@ -129,6 +129,7 @@ class MirrorGame:
             *(self.sync,) * 4,
             *(self.offline,) * 2,
             *(self.kill,) * 3,
+            *(self.edit_during_a_run,) * 2,
             self.unmount,
             self.jump,
             self.restart,
@@ -184,6 +185,25 @@ class MirrorGame:
         self.log[-1] += f" {name}"
         self.take_out(tokens(text) - tokens(after))
         self.put(machine, name, after)
+
+    async def edit_during_a_run(self, machine):
+        """Somebody edits just as the run makes something durable."""
+        real, left = os.fsync, [self.random.randrange(1, 4)]
+        editing = []
+
+        def meanwhile(descriptor):
+            left[0] -= 1
+            if left[0] == 0:
+                editing.append(self.edit(machine))
+                with suppress(StopIteration):
+                    editing[0].send(None)  # an edit waits for nothing
+            real(descriptor)
+
+        os.fsync = meanwhile
+        try:
+            await self.sync(machine, seconds=self.random.choice((0, 30.0)))
+        finally:
+            os.fsync = real
 
     async def create(self, machine):
         name = self.random.choice(NAMES)
