@@ -17,26 +17,23 @@ import stat
 import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
+from sense_memory.mirror.name_patterns import OURS, is_plain_name
 from sense_memory.operating_system import open_plain
 from sense_memory.plain_text import is_unicode
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
+
+    from sense_memory.mirror.name_patterns import Patterns
 
 MAX_FILES_COUNT: Final = 5_000  # of one mirror; more is most likely a folder that was not meant
 MAX_DEPTH_COUNT: Final = 32  # folders in one another
 YOUNG_SECONDS: Final = 2.0  # a file that was written less than this ago may still be being written
-_OURS: Final = ".sense-memory-"  # how the names of our temporary files begin
-_NEVER: Final = frozenset({".git", ".hg", ".svn", ".jj", "node_modules", "__pycache__", ".venv"})
-_TEMPORARY: Final = ("~", ".swp", ".swx", ".tmp", ".part", ".crdownload")
-_CONTROL: Final = frozenset(map(chr, (*range(32), 127)))
-_WINDOWS: Final = frozenset('<>:"|?*')
 
 
 class ChangedMeanwhile(Exception):
@@ -81,77 +78,6 @@ class FolderScan:
         return name in self.left or any(
             f"{'/'.join(parts[:count])}/" in self.left for count in range(1, len(parts))
         )
-
-
-class Patterns:
-    """Which names are mirrored.
-
-    A pattern is compared part by part: `*.md` means files directly in the folder, `**/*.md` all of them. Hidden names are
-    meant only by a pattern that begins the part with a dot; `.git` and the like, and temporary files, never.
-
-    Args:
-        only: the patterns; none for all names.
-    """
-
-    def __init__(self, only: Sequence[str] = ()) -> None:
-        self._only = [tuple(pattern.strip("/").split("/")) for pattern in only] or [("**",)]
-
-    def holds(self, name: str) -> bool:
-        """Whether a name is mirrored."""
-        parts = tuple(name.split("/"))
-        return is_plain_name(name) and any(_matches(parts, pattern) for pattern in self._only)
-
-    def reach(self, folder: str) -> bool:
-        """Whether names in a folder may be mirrored."""
-        parts = tuple(folder.split("/"))
-        return not _NEVER.intersection(parts) and any(_reaches(parts, pattern) for pattern in self._only)
-
-
-def _part(part: str, pattern: str) -> bool:
-    return fnmatchcase(part, pattern) and (not part.startswith(".") or pattern.startswith("."))
-
-
-def _matches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    if not pattern:
-        return not parts
-    if pattern[0] == "**":
-        hidden = next((place for place, part in enumerate(parts) if part.startswith(".")), len(parts))
-        skipped = range(min(hidden, len(parts)) + 1)
-        return any(_matches(parts[count:], pattern[1:]) for count in skipped)
-    return bool(parts) and _part(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
-
-
-def _reaches(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
-    if not parts:
-        return bool(pattern)
-    if not pattern:
-        return False
-    if pattern[0] == "**":
-        is_hidden = parts[0].startswith(".")
-        return (not is_hidden and _reaches(parts[1:], pattern)) or _reaches(parts, pattern[1:])
-    return _part(parts[0], pattern[0]) and _reaches(parts[1:], pattern[1:])
-
-
-def is_plain_name(name: str) -> bool:
-    """Whether a name may be written in a folder: relative, without `..`, control characters and what is never mirrored."""
-    parts = name.split("/")
-    if not is_unicode(name) or len(name.encode()) > 1_000 or _CONTROL.intersection(name) or "\\" in name:
-        return False
-    if os.name == "nt" and (_WINDOWS.intersection(name) or any(part[-1:] in {" ", "."} for part in parts)):
-        return False
-    return not any(
-        part in {"", ".", ".."}
-        or part in _NEVER
-        or part.startswith(_OURS)
-        or part.endswith(_TEMPORARY)
-        or len(part.encode()) > 255
-        for part in parts
-    )
-
-
-def folded(name: str) -> str:
-    """What names have in common that differ only in case or Unicode normalisation."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", name).casefold())
 
 
 # ── Reading ─────────────────────────────────────────────────────────────────────────────
@@ -199,7 +125,7 @@ class MirroredFolder:
             entries = sorted(found, key=lambda entry: entry.name)
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.name.startswith(_OURS):
+            if entry.name.startswith(OURS):
                 self._clear(path, known)
                 continue
             name = unicodedata.normalize("NFC", path)
@@ -295,7 +221,7 @@ class MirroredFolder:
             OSError: it cannot be written, or a link is in the way.
         """
         target = self._place(name if seen is None else seen.path, makes=True)
-        temporary = target.with_name(f"{_OURS}new-{secrets.token_hex(6)}")
+        temporary = target.with_name(f"{OURS}new-{secrets.token_hex(6)}")
         descriptor = os.open(
             temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666
         )
@@ -326,7 +252,7 @@ class MirroredFolder:
             temporary.rename(target)
 
     def _replace(self, temporary: Path, target: Path, seen: FoundFile) -> None:
-        aside = target.with_name(f"{_OURS}old-{secrets.token_hex(6)}-{target.name}"[:250])
+        aside = target.with_name(f"{OURS}old-{secrets.token_hex(6)}-{target.name}"[:250])
         try:
             os.link(target, aside, follow_symlinks=False)
         except FileNotFoundError:
@@ -336,15 +262,15 @@ class MirroredFolder:
                 raise ChangedMeanwhile from None
             temporary.replace(target)
             return
-        is_same = self._holds(aside, seen.data)
-        if is_same:
+        try:
+            if not self._holds(aside, seen.data):
+                raise ChangedMeanwhile
             temporary.replace(target)
             if not self._holds(aside, seen.data):  # somebody wrote into the old file meanwhile: it goes on
                 aside.replace(target)
                 raise ChangedMeanwhile
-        aside.unlink()
-        if not is_same:
-            raise ChangedMeanwhile
+        finally:
+            aside.unlink(missing_ok=True)
 
     def remove(self, seen: FoundFile) -> None:
         """Remove a file, and the folders that are empty without it.
@@ -354,7 +280,7 @@ class MirroredFolder:
             OSError: it cannot be removed.
         """
         target = self._place(seen.path)
-        aside = target.with_name(f"{_OURS}old-{secrets.token_hex(6)}-{target.name}"[:250])
+        aside = target.with_name(f"{OURS}old-{secrets.token_hex(6)}-{target.name}"[:250])
         try:
             target.rename(aside)
         except FileNotFoundError:
@@ -402,7 +328,7 @@ class MirroredFolder:
         """Remove a file that a killed process left behind; a text that nobody else has becomes a file of its own."""
         ours = self.path / path
         *_, what = path.rpartition("/")
-        kind, _, rest = what.removeprefix(_OURS).partition("-")
+        kind, _, rest = what.removeprefix(OURS).partition("-")
         token, _, original = rest.partition("-")
         with suppress(OSError):
             if kind != "old" or not original:

@@ -27,9 +27,8 @@ from sense_memory.mirror.folder import (
     ChangedMeanwhile,
     FolderScan,
     MirroredFolder,
-    Patterns,
-    is_plain_name,
 )
+from sense_memory.mirror.name_patterns import Patterns, is_plain_name
 from sense_memory.mirror.state import Base, digest_of
 from sense_memory.nostr import address
 

@@ -11,8 +11,9 @@ from sense_memory.errors import InvalidInput, SenseMemoryError, StoreClosed
 from sense_memory.ledger.feed import START
 from sense_memory.mind.files import checked_project
 from sense_memory.mirror.decisions import MirrorReport
-from sense_memory.mirror.folder import MirroredFolder, Patterns
+from sense_memory.mirror.folder import MirroredFolder
 from sense_memory.mirror.folder_sync import FolderSync
+from sense_memory.mirror.name_patterns import Patterns
 from sense_memory.mirror.project import project_of
 from sense_memory.mirror.state import FolderLock, Mirror, MirrorState, MirrorStates
 

@@ -16,7 +16,8 @@ from sense_memory.interfaces.cli.invocation import CommandFailed
 from sense_memory.interfaces.cli.names import file_named
 from sense_memory.mind.records import RecordView
 from sense_memory.mirror import mirrors
-from sense_memory.mirror.folder import FoundFile, MirroredFolder, Patterns
+from sense_memory.mirror.folder import FoundFile, MirroredFolder
+from sense_memory.mirror.name_patterns import Patterns
 from sense_memory.mirror.state import FolderLock, MirrorState, MirrorStates
 from sense_memory.mirror.text_merge import NOTE
 from tests.mirror.deaths import Killed, dying
