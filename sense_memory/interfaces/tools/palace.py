@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field
 
 from sense_memory.errors import InvalidInput, NotSynced
+from sense_memory.interfaces.prompt_context import context_for
 from sense_memory.interfaces.text import PROBABLY_NOTHING, forgotten_note, iso
 from sense_memory.interfaces.tools.results import (
     listed,
@@ -27,7 +28,7 @@ from sense_memory.interfaces.tools.results import (
     told_report,
     told_status,
 )
-from sense_memory.limits import COMPRESSED_HITS_COUNT, DAY_SECONDS, MAX_RECENT_COUNT
+from sense_memory.limits import DAY_SECONDS, MAX_RECENT_COUNT
 from sense_memory.mind.agent_tool import Access, tool
 from sense_memory.nostr.address import persona_name
 from sense_memory.palace.lifecycle import unusual_in
@@ -226,15 +227,14 @@ class PalaceCalls:
         ] = "plain",
     ) -> dict[str, Any]:
         """What you remember, as much as fits a prompt. Use it at the start of a conversation."""
-        store = await self._given()
-        found = await store.persona_compress(
-            domain, question=question or None, max_tokens=max_tokens, style=style
+        found, hits = await context_for(
+            await self._given(),
+            question,
+            domain=domain,
+            max_tokens=max_tokens,
+            style=style,
+            marks=not self.is_read_only,
         )
-        if not question:
-            return told_context(found)
-        hits = await store.persona_search(question, COMPRESSED_HITS_COUNT, domain=domain, relevance_floor=1.0)
-        if not self.is_read_only:
-            await store.mark_used([hit for hit in hits if hit.path in found.included])
         return told_context(found, hits)
 
     @tool(Access.SETTLE)
