@@ -619,12 +619,19 @@ async def test_whoever_waits_for_the_file_keeps_nobody_else_waiting(tmp_path, mo
     monkeypatch.setattr(access_file, "_BUSY_SECONDS", 30)
     elsewhere = Elsewhere(tmp_path)
     client_id, tokens = await elsewhere.connect()
+    loop, has_begun, find = asyncio.get_running_loop(), asyncio.Event(), elsewhere.file.find
+
+    def found(*given):
+        loop.call_soon_threadsafe(has_begun.set)
+        return find(*given)
+
+    monkeypatch.setattr(elsewhere.file, "find", found)
     with closing(sqlite3.connect(elsewhere.file.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         waiting = asyncio.create_task(elsewhere.refresh(client_id, tokens["refresh_token"]))
-        for _ in range(3):
-            found = await elsewhere.ask("GET", "/.well-known/oauth-authorization-server")
-            assert (found.status_code, waiting.done()) == (200, False)
+        await has_begun.wait()
+        answer = await elsewhere.ask("GET", "/.well-known/oauth-authorization-server")
+        assert (answer.status_code, waiting.done()) == (200, False)
         other.execute("ROLLBACK")
 
     assert (await waiting).status_code == 200
