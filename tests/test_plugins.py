@@ -13,11 +13,13 @@ import pytest
 
 from scripts.generate_plugins import plugin_files
 from sense_memory.interfaces.harness.specs import CLAUDE_HOOKS, Launch, opencode_plugin
+from tests.late import Late
 from tests.time_unit import SECOND
 
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = plugin_files()
+REGISTRY_SCHEMA = ROOT / "tests/vectors/mcp_registry/server.schema.json"
 
 
 def of(name):
@@ -57,6 +59,17 @@ def test_a_hook_that_nobody_waits_for_gets_the_harnesss_json(tmp_path):
     reading = subprocess.Popen(["sh", "-c", f'until test -s "{out}"; do sleep 0.02; done'])
     assert reading.wait(20 * SECOND) == 0
     assert out.read_text() == "{}"
+
+
+def test_the_registrys_entry_is_what_the_registrys_schema_says():
+    """The schema is the registry's of 2025-12-11, word for word; its licence (MIT) is beside it."""
+    entry, schema = of("server.json"), json.loads(REGISTRY_SCHEMA.read_text("utf-8"))
+    assert entry["$schema"] == schema["$id"]
+    validator = Late("jsonschema").Draft7Validator(schema)
+
+    assert [error.message for error in validator.iter_errors(entry)] == []
+    for spoiled in ({"name": "sense-memory"}, {"version": 2}, {"packages": [{"registryType": "pypi"}]}):
+        assert list(validator.iter_errors(entry | spoiled)), spoiled
 
 
 def test_the_registrys_entry_is_within_its_limits():

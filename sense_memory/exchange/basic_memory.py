@@ -42,6 +42,7 @@ _clock = re.compile(r"\d{1,3}:\d{2}(?::\d{2})?(?:[.,]\d{1,3})?(?:\s+-\s+\d{1,3}:
 _tag = re.compile(r"(?<!\S)#([^\s#]+)").findall
 _tag_or_category = partial(re.compile(r"^\[[^\[\]()]+\]|(?<!\S)#[^\s#]+").sub, "")
 _link = re.compile(r"\[\[([^\[\]]+)\]\]").findall
+_heading = re.compile(r"(#{1,6})[ \t]+\S").match
 _fence = re.compile(r"[ \t]*(`{3,}|~{3,})").match
 
 
@@ -63,8 +64,7 @@ class _Note:
     source: Source
     matter: FrontMatter
     observations: list[tuple[int, str]] = field(default_factory=list)
-    rest: list[str] = field(default_factory=list)
-    first: int = 0  # the line of the file on which the rest begins
+    rest: list[tuple[int, str]] = field(default_factory=list)  # each with its line in the file
     path: str = ""
 
     @property
@@ -74,7 +74,12 @@ class _Note:
 
     @property
     def text(self) -> str:
-        return "\n".join(self.rest).strip("\r\n").rstrip()
+        return "\n".join(line for _, line in self.rest).strip("\r\n").rstrip()
+
+    @property
+    def first(self) -> int:
+        """The line of the file on which the rest begins; 0 if there is none."""
+        return next((number for number, line in self.rest if line.strip()), 0)
 
 
 def read(files: SourceFiles) -> ReaderResult:
@@ -100,6 +105,8 @@ def read(files: SourceFiles) -> ReaderResult:
 def _split(source: Source, matter: FrontMatter) -> _Note:
     """Separate the observations of a note from the rest of its text."""
     note, fence, continues = _Note(source, matter), "", False
+    emptied = -1  # the last heading below which an observation was, as a place in the rest
+    heading = -1
     for number, line in enumerate(matter.body.split("\n"), matter.body_line):
         mark = _fence(line)
         if mark and not fence:
@@ -109,15 +116,31 @@ def _split(source: Source, matter: FrontMatter) -> _Note:
         point = None if fence or mark else _bullet(line)
         if point and _is_observation(line[point.end() :].strip()):
             note.observations.append((number, line[point.end() :].strip()))
+            emptied = heading
         elif not point and not fence and continues and line[:1] in {" ", "\t"} and line.strip():
             begin, said = note.observations.pop()
             note.observations.append((begin, f"{said}\n{line.strip()}"))
             continue
         else:
-            note.first = note.first or (number if line.strip() else 0)
-            note.rest.append(line)
+            if not fence and (found := _heading(line)):
+                _remove_emptied(note, emptied, len(found[1]))
+                emptied, heading = -1, len(note.rest)
+            note.rest.append((number, line))
         continues = bool(point) and bool(note.observations) and note.observations[-1][0] == number
+    _remove_emptied(note, emptied, 0)
     return note
+
+
+def _remove_emptied(note: _Note, heading: int, next_level: int) -> None:
+    """Remove the last heading of the rest if all below it was observations: it would stand there without a text.
+
+    A title stays, and so does a heading with others below it.
+    """
+    if heading < 0 or any(line.strip() for _, line in note.rest[heading + 1 :]):
+        return
+    found = _heading(note.rest[heading][1])
+    if found and len(found[1]) > 1 and next_level <= len(found[1]):
+        del note.rest[heading:]
 
 
 def _is_observation(text: str) -> bool:
@@ -150,7 +173,7 @@ def _memories(
     note: _Note, index: dict[str, str], names: UniquePaths, reading: ReaderResult
 ) -> Iterable[Item]:
     values, kind = note.matter.values, note.matter.values.get("type")
-    links, loose = _links("\n".join((*note.matter.lines.values(), *note.rest)), index)
+    links, loose = _links("\n".join((*note.matter.lines.values(), note.text)), index)
     typed = [kind] if isinstance(kind, str) and kind not in {"", "note"} else []
     common = [*typed, *front_matter.texts(values.get("tags"))]
     dates: dict[str, Any] = front_matter.changed_of(values)

@@ -70,6 +70,6 @@ def _stored_token(path: Path) -> str:
     with open(descriptor, "rb") as file:  # noqa: PTH123 - as above
         if not is_private_file(os.fstat(descriptor)):
             raise UnsafeFile(
-                f"delete {path}, and a new token is made: others can read or replace this file; it was not used"
+                f"others can read or replace {path}, so its token was not used; delete the file, and a new token is made"
             )
         return file.read(_MAX_TOKEN_BYTES).decode("ascii", "replace").strip()

@@ -1,13 +1,15 @@
 """Changes as server-sent events: one watch of the store for all streams that are open, and none while no stream is.
 
 A stream has a `hello` first, then a `change` for each memory or journal entry that changed, `missed` where it was read too
-slowly or the watch missed changes (read everything again), and `problem` before it ends with an error. A comment every
+slowly or the watch missed changes (read everything again), and `problem` before it ends with an error: no stream stays open
+that would tell nothing any more. A comment every
 15 seconds keeps it open. Streams wait for changes; none polls.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +17,7 @@ import orjson
 
 from sense_memory.errors import ChangesMissed, InvalidInput, SenseMemoryError
 from sense_memory.interfaces.shapes import shape_of
+from sense_memory.relay import silent_traceback
 
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 MAX_STREAMS: Final = 16  # open at once
 MAX_WAITING: Final = 256  # events of a stream that is not read; with more, it gets `missed`
 KEEP_ALIVE_SECONDS: Final = 15.0
+_log: Final = logging.getLogger("sense_memory.live")
 
 
 class LiveChanges:
@@ -59,7 +63,10 @@ class LiveChanges:
 
     def tell(self, event: str, **data: Any) -> None:
         """Send an event to every stream."""
-        frame, missed = _frame(event, data), _frame("missed", {})
+        self._send(_frame(event, data))
+
+    def _send(self, frame: bytes) -> None:
+        missed = _frame("missed", {})
         for waiting in self._waiting:
             waiting.put_nowait(missed if _emptied(waiting) else frame)
 
@@ -76,10 +83,11 @@ class LiveChanges:
         waiting: asyncio.Queue[bytes | None] = asyncio.Queue(MAX_WAITING)
         self._waiting.add(waiting)
         try:
-            if self._task is None:
-                # Before `hello`, so that the stream has every change after what the page reads next.
-                self._watch = self._store.watch()
-                self._task = asyncio.create_task(self._follow(), name="sense-memory live")
+            try:
+                self._begin()  # before `hello`, so that the stream has every change after what the page reads next
+            except SenseMemoryError as error:  # the store was closed meanwhile
+                yield _problem(error)
+                return
             yield _frame("hello", {})
             while True:
                 frame: bytes | None = b":\n\n"
@@ -93,6 +101,11 @@ class LiveChanges:
             self._waiting.discard(waiting)
             if not self._waiting:
                 self._end_watch()
+
+    def _begin(self) -> None:
+        if self._task is None:
+            self._watch = self._store.watch()
+            self._task = asyncio.create_task(self._follow(), name="sense-memory live")
 
     def _end_watch(self) -> None:
         if self._watch is not None:
@@ -112,8 +125,8 @@ class LiveChanges:
                 except ChangesMissed:
                     self._watch = self._store.watch()
                     self.tell("missed")
-        except SenseMemoryError as error:
-            self.tell("problem", message=str(error))
+        except Exception as error:  # otherwise the streams would stay open, and tell nothing
+            self._send(_problem(error))
         self._task = None
         self.close()
 
@@ -123,6 +136,17 @@ class LiveChanges:
 
 def _frame(event: str, data: Any) -> bytes:
     return b"event: %s\ndata: %s\n\n" % (event.encode(), orjson.dumps(data))
+
+
+def _problem(error: Exception) -> bytes:
+    """The last event of a stream; the message of a bug may quote a memory, and is neither shown nor logged."""
+    if isinstance(error, SenseMemoryError):
+        return _frame("problem", {"message": str(error)})
+    _log.error("the stream of changes failed because of a bug\n%s", silent_traceback(error))
+    return _frame(
+        "problem",
+        {"message": f"the stream of changes failed because of a bug ({type(error).__name__}); open it again"},
+    )
 
 
 def _emptied(waiting: asyncio.Queue[bytes | None]) -> bool:

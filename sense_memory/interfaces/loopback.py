@@ -62,7 +62,7 @@ def listener_at(listen: str) -> socket.socket:
         return listening_socket(address, int(port))
     except OSError as error:
         raise InvalidInput(
-            f"choose another port for --listen: {listen} cannot be used ({error.strerror})"
+            f"{listen} cannot be used ({error.strerror}); choose another port for --listen"
         ) from None
 
 

@@ -232,6 +232,11 @@ class Database:
         finally:
             self.patience = patience
 
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file at the path is the one that was opened, and was neither deleted nor replaced since."""
+        return self._inode == _inode(self.path)
+
     def _begin(self) -> bool:
         """Begin to write, if no other process writes or runs a checkpoint."""
         try:
@@ -243,7 +248,7 @@ class Database:
             if isinstance(error, sqlite3.Error) and _is_busy(error):
                 return False
             raise _translated(error, self.path) from error
-        if self._inode != _inode(self.path):
+        if not self.is_in_place:
             self._connection.execute("ROLLBACK")
             self._writers.release()
             raise LedgerError(

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sense_memory.errors import LedgerError
 from sense_memory.ledger.heads import stored
 from sense_memory.ledger.roles import IS_FOLLOWED, IS_REQUEST, ROLES
 from sense_memory.ledger.versions import deletion_targets
@@ -178,9 +179,17 @@ class HeadChanges:
         """The changes made by the next events, in order of arrival; None if there are no more events.
 
         If several versions of a slot arrived, only the current head is reported.
+
+        Raises:
+            LedgerError: the file was deleted or replaced, so that what others write no longer arrives here.
         """
         if self._live is None:
             return None
+        if not self._db.is_in_place:
+            raise LedgerError(
+                f"{self._db.path} was deleted or replaced while it was open, so no change in it is seen any more; close the "
+                "store and open it again, or put the file back"
+            )
         changes = self._feed.since(self._cursor, _BATCH_COUNT)
         if changes.cursor.seq == self._cursor.seq:
             return None

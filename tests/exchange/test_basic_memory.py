@@ -93,6 +93,15 @@ def test_each_observation_is_a_memory_and_the_rest_of_a_note_another(project):
     assert found.left_out == {"permalinks": 3}
 
 
+def test_a_heading_of_which_only_observations_were_is_not_left_behind(project):
+    note = project / "coffee" / "Tea.md"
+    body = "# Tea\n\n## Observations\n- [kind] Green #tea\n\n## Facts\n- [kind] Black\n### More\nText.\n\n## Plan\n\n## Last\n- [kind] Red\n"
+    note.write_text(f"---\ntitle: Tea\ntype: note\npermalink: coffee/tea\n---\n\n{body}")
+    (text,) = [item.text for item in read(project).items if item.path == "coffee/notes/Tea"]
+
+    assert text == "# Tea\n\n## Facts\n### More\nText.\n\n## Plan"
+
+
 def test_no_line_of_a_note_is_lost(project):
     found = read(project)
     kept = "\n".join(item.text for item in found.items)

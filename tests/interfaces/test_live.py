@@ -161,3 +161,50 @@ async def test_a_quiet_stream_says_that_it_is_alive(opened, monkeypatch):
 
         assert b":\n\n" == await anext(stream)
         await stream.aclose()
+
+
+async def test_a_bug_ends_the_streams_and_quotes_no_memory(opened, monkeypatch, caplog):
+    """Streams that stayed open would look as if nothing changed."""
+
+    text = "the text of a memory"
+
+    async def broken(_watch):
+        raise RuntimeError(text)
+
+    async with opened() as page:
+        live = LiveChanges(page)
+        streams = [live.open(), live.open()]
+        monkeypatch.setattr(watch_module.Watch, "next", broken)
+        for stream in streams:
+            await following(stream)
+        told = [await following(stream) for stream in streams]
+        monkeypatch.undo()
+
+        assert ["problem"] * 2 == [name for name, _ in told]
+        assert [[]] * 2 == [await ends(stream) for stream in streams]
+        assert "RuntimeError" in told[0][1]["message"]
+        assert "RuntimeError" in caplog.text
+        assert text not in str(told) + caplog.text
+        again = live.open()  # a later stream begins anew
+        assert ("hello", {}) == await following(again)
+        await again.aclose()
+
+
+async def test_a_stream_of_a_store_that_was_closed_says_so_and_ends(opened):
+    async with opened() as page:
+        stream = LiveChanges(page).open()
+
+    name, told = await following(stream)
+    assert ("problem", True) == (name, "is not open" in told["message"])
+    assert [] == await ends(stream)
+
+
+async def test_a_stream_of_a_ledger_that_was_deleted_says_so_and_ends(opened, tmp_path):
+    async with opened() as page:
+        stream = LiveChanges(page).open()
+        await following(stream)
+        (tmp_path / "palace.db").unlink()
+
+        name, told = await following(stream)
+        assert ("problem", True) == (name, "deleted or replaced" in told["message"])
+        assert [] == await ends(stream)

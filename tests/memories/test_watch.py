@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 
 from relays.faults import HANGUP, Fault, FaultyRelay, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore, StoreClosed, SyncMemoryStore
-from sense_memory.errors import ChangesMissed
+from sense_memory.errors import ChangesMissed, LedgerError
 from sense_memory.memories import watch as watching_module
 from sense_memory.models import Change
 from sense_memory.nostr.event import KIND_DELETION, Unsigned
@@ -706,6 +706,22 @@ async def test_with_the_last_watch_a_store_that_follows_no_relays_stops_followin
 
 
 # ── Those who watch ─────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_a_watch_of_a_ledger_file_that_is_gone_ends_and_says_so(device, tmp_path, is_replaced):
+    path = tmp_path / "palace.db"
+    async with device(ledger=path) as two:
+        watch = two.watch()
+        path.rename(tmp_path / "elsewhere")
+        if is_replaced:
+            path.write_bytes((tmp_path / "elsewhere").read_bytes())
+
+        async with asyncio.timeout(5 * SECOND):
+            with pytest.raises(LedgerError, match="deleted or replaced while it was open, so no change"):
+                await anext(watch)
+        with pytest.raises(StopAsyncIteration):
+            await anext(watch)
 
 
 async def test_a_slow_watch_is_told_that_it_missed_something_and_others_go_on(device, clock, monkeypatch):

@@ -148,11 +148,11 @@ def _files(
             found.setdefault(path, []).append(entry)
     if not found:
         problem = (
-            f"{spec.title} has no such files in a project: leave out --project"
+            f"{spec.title} has no such files in a project, so nothing was changed; leave out --project"
             if project
-            else "nothing is left"
+            else "nothing is left, so nothing was changed"
         )
-        raise InvalidInput(f"{problem}; nothing was changed")
+        raise InvalidInput(problem)
     return list(found.items())
 
 
@@ -172,9 +172,7 @@ def _changed(path: Path, entries: Sequence[Entry], project: Path | None, launch:
     before = None if text is None else text.encode()
     after = None if text is None and not new else new.encode()
     if before != after and text is not None and not target.stat().st_mode & stat.S_IWUSR:
-        raise InvalidInput(
-            f"{path} is read-only: make it writable with `chmod u+w` first; nothing was changed"
-        )
+        raise InvalidInput(f"{path} is read-only, so nothing was changed; make it writable with `chmod u+w`")
     return FileChange(path, target, before, after, parts, tuple(lines))
 
 
@@ -356,7 +354,7 @@ def apply(changes: Sequence[FileChange], backups: Path, *, base: Path, is_projec
             now = change.target.read_bytes() if change.target.exists() else None
             if now != change.before:
                 raise InvalidInput(
-                    f"{change.path} was changed meanwhile: run the command again; nothing was changed"
+                    f"{change.path} was changed meanwhile, so nothing was written; run the command again"
                 )
             if change.before is not None:
                 kept.append(_back_up(change, backups))

@@ -9,8 +9,10 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from sense_memory.errors import InvalidInput, NotSynced
-from sense_memory.interfaces.http_api.routes import NotHere, route
+from sense_memory.interfaces.http_api.routes import route
+from sense_memory.interfaces.json_answers import NotHere
 from sense_memory.interfaces.live import LiveChanges
+from sense_memory.interfaces.prompt_context import context_for
 from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.shapes.views import (
     JournalList,
@@ -19,7 +21,6 @@ from sense_memory.interfaces.shapes.views import (
     SearchAnswer,
     StoredMemory,
 )
-from sense_memory.limits import COMPRESSED_HITS_COUNT
 from sense_memory.memories.status import Status
 from sense_memory.mind.agent_tool import Access
 from sense_memory.mind.search.hits import MindHit
@@ -104,15 +105,14 @@ class ApiCalls:
 
         What a question found counts as used, unless the server is read-only.
         """
-        store = self._store
-        found = await store.persona_compress(
-            domain, question=question or None, max_tokens=max_tokens, style=style
+        found, _ = await context_for(
+            self._store,
+            question,
+            domain=domain,
+            max_tokens=max_tokens,
+            style=style,
+            marks=not self._is_read_only,
         )
-        if question and not self._is_read_only:
-            hits = await store.persona_search(
-                question, COMPRESSED_HITS_COUNT, domain=domain, relevance_floor=1.0
-            )
-            await store.mark_used([hit for hit in hits if hit.path in found.included])
         return found
 
     @route("GET", "/v1/memory", Access.READ)

@@ -9,29 +9,24 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 from pydantic import ValidationError
-from starlette.responses import Response
 
-from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
+from sense_memory.errors import InvalidInput, SenseMemoryError
+from sense_memory.interfaces.json_answers import bug, json_answer, problem
 from sense_memory.interfaces.shapes import shape_of
 from sense_memory.mind.agent_tool import Access, arguments_of, problems
-from sense_memory.relay import silent_traceback
 
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from starlette.requests import Request
+    from starlette.responses import Response
 
     _Handler = Callable[[Request], Awaitable[Response]]
 
 _Function = TypeVar("_Function", bound="Callable[..., Awaitable[Any]]")
 _ROUTE: Final = "http_route"
-_RETRY_SECONDS: Final = 5  # after an answer that relays may still change
 _log: Final = logging.getLogger("sense_memory.http_api")
-
-
-class NotHere(SenseMemoryError):
-    """There is no such memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,19 +63,10 @@ class ApiRoute:
             try:
                 given = self._of_query(request) if self.has_query else await _of_body(request)
                 return json_answer(shape_of(await self.function(**self._checked(given))))
-            except NotHere as error:
-                return problem(404, error)
-            except NotSynced as error:
-                return problem(503, error, {"Retry-After": str(_RETRY_SECONDS)})
-            except InvalidInput as error:
-                return problem(400, error)
             except SenseMemoryError as error:
-                return problem(409, error)
-            except Exception as error:  # a bug; its message may quote a memory, and is not shown
-                _log.error("%s failed because of a bug\n%s", self.name, silent_traceback(error))
-                return _error_answer(
-                    500, "Bug", f"{self.name} failed because of a bug ({type(error).__name__})"
-                )
+                return problem(error)
+            except Exception as error:
+                return bug(error, self.name, _log)
 
         return answer
 
@@ -124,24 +110,6 @@ def routes_of(calls: object) -> list[ApiRoute]:
         ApiRoute(name, method, path, access, getattr(calls, name))
         for name, (method, path, access) in marked.items()
     ]
-
-
-def json_answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """JSON that nobody stores."""
-    return Response(
-        orjson.dumps(content), status, {"Cache-Control": "no-store", **(headers or {})}, "application/json"
-    )
-
-
-def problem(status: int, error: SenseMemoryError, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer to a request that failed, as `--json` prints it."""
-    return _error_answer(
-        status, "NotFound" if isinstance(error, NotHere) else type(error).__name__, str(error), headers
-    )
-
-
-def _error_answer(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    return json_answer({"error": {"type": kind, "message": message}}, status, headers)
 
 
 async def _of_body(request: Request) -> dict[str, Any]:

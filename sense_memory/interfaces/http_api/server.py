@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
@@ -16,7 +17,8 @@ from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.bearer_token import has_token
 from sense_memory.interfaces.http_api.calls import ApiCalls
 from sense_memory.interfaces.http_api.openapi import DOCUMENT_PATH, EVENTS_PATH, document
-from sense_memory.interfaces.http_api.routes import json_answer, problem, routes_of
+from sense_memory.interfaces.http_api.routes import routes_of
+from sense_memory.interfaces.json_answers import error_answer, json_answer
 from sense_memory.interfaces.limited_body import LimitedBody
 from sense_memory.interfaces.loopback import refusal
 from sense_memory.mind.agent_tool import Access
@@ -36,6 +38,7 @@ TOKEN_VARIABLE: Final = "SENSE_MEMORY_API_TOKEN"  # noqa: S105 - its name
 TOKEN_FILE: Final = "api-token"  # noqa: S105 - in the data folder
 MAX_BODY_BYTES: Final = 262_144  # a memory has 40,960 bytes at most; JSON may write each as six
 _MAX_URL_BYTES: Final = 16_384
+_WRONG_METHOD: Final = "this method is not for this address"
 
 
 def application(
@@ -68,13 +71,26 @@ def application(
         try:
             return StreamingResponse(live.open(), 200, {"Cache-Control": "no-store"}, "text/event-stream")
         except InvalidInput as error:  # too many are open
-            return problem(503, error)
+            return error_answer(503, type(error).__name__, str(error))
 
     routes = routes_of(ApiCalls(store, live, is_read_only=read_only))
     paths = dict.fromkeys(one.path for one in routes)
     calls = [Route(path, _MethodsAt(routes, path, rights)) for path in paths]
     others = [Route(DOCUMENT_PATH, described, methods=["GET"]), Route(EVENTS_PATH, changes, methods=["GET"])]
-    return ApiGuard(Starlette(routes=[*others, *calls]), token, port)
+    api = Starlette(routes=[*others, *calls], exception_handlers={HTTPException: _nothing_there})
+    api.router.redirect_slashes = False
+    return ApiGuard(api, token, port)
+
+
+async def _nothing_there(_request: Request, error: Exception) -> Response:
+    """The answer to an address that is no call's, or a method that is not for it: an error as any other."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    reasons = {
+        404: f"there is nothing at this address; {DOCUMENT_PATH} says what there is",
+        405: _WRONG_METHOD,
+    }
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return error_answer(status, "Refused", reasons.get(status, "this cannot be answered"), headers)
 
 
 class _MethodsAt:
@@ -88,7 +104,7 @@ class _MethodsAt:
         """Answer one request."""
         one = self._routes.get(scope["method"])
         if one is None:
-            answer = refused(405, "this method is not for this address", {"Allow": ", ".join(self._routes)})
+            answer = refused(405, _WRONG_METHOD, {"Allow": ", ".join(self._routes)})
         elif one.access not in self._rights:
             how = "--allow-destructive" if one.access is Access.DESTRUCTIVE else "no --read-only"
             answer = refused(403, f"the server has to be started with {how} for this; nothing was done")
@@ -130,4 +146,4 @@ class ApiGuard:
 
 def refused(status: int, reason: str, headers: dict[str, str] | None = None) -> Response:
     """The answer to a request that reaches no call."""
-    return json_answer({"error": {"type": "Refused", "message": reason}}, status, headers)
+    return error_answer(status, "Refused", reason, headers)

@@ -231,15 +231,12 @@ class LazyStore:
         agent = "" if self._settings.agent == "default" else f" --agent {self._settings.agent}"
         if isinstance(error, KeyMissing) and error.locked is None:
             return (
-                f"Ask the user to run `sense-memory{agent} init`, or to start this server with --create-key: "
-                "there is no key yet, and so no memory"
+                f"there is no key yet, and so no memory. Ask the user to run `sense-memory{agent} init`, or to start this "
+                "server with --create-key"
             )
         if isinstance(error, KeyMissing):
-            return "Ask the user for a key file without a password: the key is encrypted, and this server cannot ask for the password"
-        return (
-            f"Ask the user to run `sense-memory{agent} doctor`: the memory cannot be opened "
-            f"({type(error).__name__}); nothing was changed"
-        )
+            return "the key is encrypted, and this server cannot ask for its password. Ask the user for a key file without a password"
+        return f"the memory cannot be opened ({type(error).__name__}). Ask the user to run `sense-memory{agent} doctor`"
 
     def _tell(self, problem: str) -> None:
         if problem != self._told:

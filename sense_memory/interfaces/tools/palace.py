@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import Field
 
 from sense_memory.errors import InvalidInput, NotSynced
+from sense_memory.interfaces.prompt_context import context_for
 from sense_memory.interfaces.text import PROBABLY_NOTHING, forgotten_note, iso
 from sense_memory.interfaces.tools.results import (
     listed,
@@ -27,7 +28,7 @@ from sense_memory.interfaces.tools.results import (
     told_report,
     told_status,
 )
-from sense_memory.limits import COMPRESSED_HITS_COUNT, DAY_SECONDS, MAX_RECENT_COUNT
+from sense_memory.limits import DAY_SECONDS, MAX_RECENT_COUNT
 from sense_memory.mind.agent_tool import Access, tool
 from sense_memory.nostr.address import persona_name
 from sense_memory.palace.lifecycle import unusual_in
@@ -46,7 +47,9 @@ MAX_CONTEXT_TOKENS: Final = 8_000
 _FORGOTTEN_WAY: Final = 'search with state="forgotten"'
 RECENT_COUNTS: Final = (1_000, MAX_RECENT_COUNT)  # journal entries read for a day: some, then all
 _DAY: Final = timedelta(days=1)
-_NO_PATH: Final = "give a path domain/facet/key, such as people/facts/lisa; nothing was done"
+_NO_PATH: Final = (
+    "this is no path, so nothing was done; a path is domain/facet/key, such as people/facts/lisa"
+)
 
 _is_export_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}").fullmatch
 
@@ -93,8 +96,8 @@ class PalaceCalls:
         if "/" not in path:
             if themes or connections or halflife_days is not None or confidence is not None:
                 raise InvalidInput(
-                    f"give a path domain/facet/key: the flat key {path!r} has no themes, connections, half-life or "
-                    "confidence; nothing was written"
+                    f"a flat key, such as {path!r}, has no themes, connections, half-life or confidence, so nothing was "
+                    "written; give a path domain/facet/key"
                 )
             before = await self._head(store, path)
             await store.remember(path, value)
@@ -226,15 +229,14 @@ class PalaceCalls:
         ] = "plain",
     ) -> dict[str, Any]:
         """What you remember, as much as fits a prompt. Use it at the start of a conversation."""
-        store = await self._given()
-        found = await store.persona_compress(
-            domain, question=question or None, max_tokens=max_tokens, style=style
+        found, hits = await context_for(
+            await self._given(),
+            question,
+            domain=domain,
+            max_tokens=max_tokens,
+            style=style,
+            marks=not self.is_read_only,
         )
-        if not question:
-            return told_context(found)
-        hits = await store.persona_search(question, COMPRESSED_HITS_COUNT, domain=domain, relevance_floor=1.0)
-        if not self.is_read_only:
-            await store.mark_used([hit for hit in hits if hit.path in found.included])
         return told_context(found, hits)
 
     @tool(Access.SETTLE)
@@ -377,7 +379,9 @@ class PalaceCalls:
         store = await self._given()
         path = self._new_export(name)
         if path.suffix != ".jsonl":
-            raise InvalidInput("the name of a plain export must end in .jsonl; nothing was written")
+            raise InvalidInput(
+                "the name of a plain export does not end in .jsonl, so nothing was written; add it"
+            )
         begin = None if since is None else _day(since).timestamp()
         end = None if until is None else _day(until).timestamp() + DAY_SECONDS
         only = ExportFilter(begin, end, theme, prefix)
@@ -393,11 +397,13 @@ class PalaceCalls:
         """
         if self._export_folder is None or not _is_export_name(name):
             raise InvalidInput(
-                "name must be a plain file name of letters, digits, '.', '_' and '-'; nothing was written"
+                "this is no plain file name, so nothing was written; use letters, digits, '.', '_' and '-'"
             )
         path = self._export_folder / name
         if path.is_symlink() or path.exists():
-            raise InvalidInput("choose another name: there is a file of this name; nothing was written")
+            raise InvalidInput(
+                "there is a file of this name already, so nothing was written; choose another name"
+            )
         return path
 
     # ── What was found ──────────────────────────────────────────────────────────────────
@@ -443,4 +449,4 @@ def _day(text: str) -> datetime:
     """The beginning of a day, UTC."""
     with suppress(ValueError):
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
-    raise InvalidInput("give a day as YYYY-MM-DD, such as 2026-05-01")
+    raise InvalidInput("this is no day; give it as YYYY-MM-DD, such as 2026-05-01")

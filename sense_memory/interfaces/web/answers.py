@@ -10,8 +10,8 @@ import orjson
 from starlette.responses import Response
 
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
+from sense_memory.interfaces.json_answers import bug, json_answer, problem
 from sense_memory.interfaces.shapes import shape_of
-from sense_memory.relay import silent_traceback
 
 
 if TYPE_CHECKING:
@@ -34,27 +34,12 @@ def answering(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
         try:
             found = await handler(request)
             return found if isinstance(found, Response) else json_answer(found)
-        except InvalidInput as error:
-            return json_answer(problem_of(error), 400)
         except SenseMemoryError as error:
-            return json_answer(problem_of(error), 409)
-        except Exception as error:  # a bug; its message may quote a memory, and is not shown
-            _log.error("%s failed because of a bug\n%s", request.url.path, silent_traceback(error))
-            bug = f"this failed because of a bug ({type(error).__name__}); the terminal shows where"
-            return json_answer({"error": {"type": "Bug", "message": bug}}, 500)
+            return problem(error)
+        except Exception as error:
+            return bug(error, request.url.path, _log)
 
     return answer
-
-
-def problem_of(error: SenseMemoryError) -> dict[str, Any]:
-    """An error as the page gets it."""
-    return {"error": {"type": type(error).__name__, "message": str(error)}}
-
-
-def json_answer(content: Any, status: int = 200) -> Response:
-    """An answer that no browser keeps."""
-    body = orjson.dumps(content)
-    return Response(body, status, {"Cache-Control": "no-store"}, "application/json")
 
 
 def bounded(rows: Iterable[bytes], start: int) -> tuple[list[orjson.Fragment], int | None]:

@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from sense_memory.__about__ import __version__
 from sense_memory.errors import InvalidInput, NotSynced, SenseMemoryError
+from sense_memory.interfaces.json_answers import error_answer, json_answer
 from sense_memory.interfaces.live import LiveChanges
 from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.shapes.introspection import first_findings
@@ -33,11 +34,9 @@ from sense_memory.interfaces.web.answers import (
     answering,
     bounded,
     first_of,
-    json_answer,
     number_in,
     or_else,
     or_nothing,
-    problem_of,
     whole_in,
 )
 from sense_memory.interfaces.web.editing import EditRoutes
@@ -147,9 +146,7 @@ class Api:
         if not self._access.admits(request):
             cookie = self._access.exchange(given) if given else ""
             if not cookie:
-                return json_answer(
-                    {"error": {"type": "Unauthorized", "message": "this link was used already"}}, 401
-                )
+                return error_answer(401, "Unauthorized", "this link was used already")
         state = self._store.status()
         answer = json_answer(
             {
@@ -174,7 +171,7 @@ class Api:
         try:
             stream = self.live.open()
         except InvalidInput as error:
-            return json_answer(problem_of(error), 503)
+            return error_answer(503, type(error).__name__, str(error))
         return StreamingResponse(stream, media_type="text/event-stream")
 
     # ── The palace ──────────────────────────────────────────────────────────────────────

@@ -12,8 +12,9 @@ from starlette.routing import Route
 
 from sense_memory.errors import EditConflict, InvalidInput
 from sense_memory.interfaces.edits import EditSession
+from sense_memory.interfaces.json_answers import problem
 from sense_memory.interfaces.shapes import shape_of
-from sense_memory.interfaces.web.answers import answering, json_answer, problem_of
+from sense_memory.interfaces.web.answers import answering
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES
 
 
@@ -62,7 +63,7 @@ class EditRoutes:
         try:
             done = await self._made(wanted)
         except EditConflict as error:
-            return json_answer({**problem_of(error), "now": await self._now(error.path)}, 409)
+            return problem(error, now=await self._now(error.path))
         self._tell_edited(filter(None, (done.path, done.to)))
         return {"edit": shape_of(done)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from contextlib import asynccontextmanager
@@ -10,6 +11,7 @@ import pytest
 
 from scripts.generate_json_docs import OPENAPI, openapi
 from sense_memory import LocalSigner, MemoryStore
+from sense_memory.errors import LedgerBusy
 from sense_memory.interfaces.http_api.openapi import document
 from sense_memory.interfaces.http_api.server import MAX_BODY_BYTES, application
 from sense_memory.interfaces.live import LiveChanges
@@ -147,6 +149,28 @@ async def test_an_edit_of_what_was_seen_replaces_nothing_that_was_written_meanwh
         assert refused.status_code == 400
 
 
+async def test_of_writers_who_saw_the_same_one_wins_and_the_others_learn_it():
+    async with api(**MAY_FORGET) as (client, store):
+        for path in (LISA, "user_timezone"):
+            seen = ""
+            for turn in range(3):
+                bodies = [
+                    {"path": path, "value": f"text {turn}.{number}", "seen": seen} for number in range(6)
+                ]
+                answers = await asyncio.gather(*(client.put("/v1/memory", json=one) for one in bodies))
+                (won,) = [number for number, answer in enumerate(answers) if answer.status_code == 200]
+                assert [409] * 5 == sorted(one.status_code for one in answers)[1:]
+                now = (await client.get("/v1/memory", params={"path": path})).json()
+                assert now["value"] == f"text {turn}.{won}"
+                seen = now["event_id"]
+            assert len(await store.history(path)) == 3
+            both = await asyncio.gather(
+                client.put("/v1/memory", json={"path": path, "value": "kept", "seen": seen}),
+                client.delete("/v1/memory", params={"path": path, "seen": seen}),
+            )
+            assert sorted(one.status_code for one in both) == [200, 409]
+
+
 async def test_changes_arrive_as_they_are_made():
     http = Late("httpx2")
     headers = {"authorization": f"Bearer {TOKEN}"}
@@ -205,6 +229,9 @@ async def server_sent(answer):
         ("PUT", "/v1/memory", {"content": b"x" * (MAX_BODY_BYTES + 1)}, 413, "too large"),
         ("POST", "/v1/memory/recall", {"json": {"path": "nothing"}}, 404, "no memory at 'nothing'"),
         ("POST", "/v1/memory", {}, 405, "not for this address"),
+        ("POST", "/v1/events", {}, 405, "not for this address"),
+        ("GET", "/v1/memory/", {}, 404, "nothing at this address"),
+        ("GET", "/v1/nothing", {}, 404, "nothing at this address"),
         ("DELETE", "/v1/memory", {"params": {"path": LISA}}, 403, "--allow-destructive"),
         ("GET", "/v1/search", {"params": {"query": "x" * 20_000}}, 414, "too long"),
     ],
@@ -231,6 +258,19 @@ async def test_a_read_only_server_writes_nothing():
         ):
             assert (await client.request(method, path)).status_code == 403
         assert store.status().counts["events"] == 0
+
+
+async def test_a_ledger_that_is_locked_is_worth_another_try(monkeypatch):
+    async with api() as (client, store):
+
+        def locked(*_args, **_options):
+            raise LedgerBusy("palace.db")
+
+        monkeypatch.setattr(store, "recent", locked)
+        answer = await client.get("/v1/journal")
+
+    assert (answer.status_code, answer.json()["error"]["type"]) == (503, "LedgerBusy")
+    assert answer.headers["retry-after"]
 
 
 async def test_a_bug_is_an_answer_that_quotes_no_memory(caplog, monkeypatch):

@@ -6,9 +6,12 @@ own client goes the whole way to the real program through a real proxy.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
+import sqlite3
 from base64 import urlsafe_b64encode
+from contextlib import closing
 from hashlib import sha256
 from html import unescape
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -18,6 +21,7 @@ import pytest
 from sense_memory import InvalidInput
 from sense_memory.errors import UnsafeFile
 from sense_memory.interfaces.mcp.http import RemoteAccess, TokenGuard, public_origin
+from sense_memory.interfaces.mcp.oauth import access_file
 from sense_memory.interfaces.mcp.oauth.access_file import (
     ACCESS_SECONDS,
     AUTHORIZATION_SECONDS,
@@ -26,6 +30,7 @@ from sense_memory.interfaces.mcp.oauth.access_file import (
     REFRESH_SECONDS,
     RETRY_SECONDS,
     AccessFile,
+    AccessUnknown,
 )
 from sense_memory.interfaces.mcp.program import ServerOptions
 from tests.interfaces.mcp.conftest import asgi_client
@@ -514,6 +519,146 @@ async def test_tokens_are_for_one_public_url_and_for_one_agent(elsewhere, tmp_pa
     other = AccessFile(tmp_path, "bob", elsewhere.file.clock)
     assert other.verify(tokens["access_token"], f"{ORIGIN}/mcp") is None
     other.close()
+
+
+async def test_of_two_who_redeem_a_code_at_once_one_gets_tokens_that_end_with_the_other(elsewhere):
+    client_id = await elsewhere.client_id()
+    code = await elsewhere.code(client_id)
+    answers = await asyncio.gather(*(elsewhere.redeem(client_id, code) for _ in range(4)))
+    (tokens,) = [one.json() for one in answers if one.status_code == 200]
+
+    assert [one.json()["error"] for one in answers if one.status_code != 200] == ["invalid_grant"] * 3
+    assert await elsewhere.status(tokens["access_token"]) == 401
+    assert elsewhere.file.grants() == []
+
+
+async def test_of_two_who_type_the_same_code_one_is_let_in(elsewhere):
+    _, request = await elsewhere.page(await elsewhere.client_id())
+    code = elsewhere.file.new_code()
+    answers = await asyncio.gather(*(elsewhere.answer(request, code) for _ in range(4)))
+
+    assert sorted(one.status_code for one in answers) == [303, 403, 403, 403]
+    assert len(elsewhere.file.grants()) == 1
+
+
+async def test_a_server_that_starts_anew_at_every_step_goes_on_where_it_was(tmp_path):
+    async def anew(step):
+        server = Elsewhere(tmp_path)
+        server.verifier, server.challenge = verifier, challenge
+        try:
+            return await step(server)
+        finally:
+            server.file.close()
+
+    first = Elsewhere(tmp_path)
+    verifier, challenge = first.verifier, first.challenge
+    client_id = await first.client_id()
+    first.file.close()
+    _, request = await anew(lambda server: server.page(client_id))
+    typed = await anew(lambda server: asyncio.sleep(0, server.file.new_code()))
+    agreed = await anew(lambda server: server.answer(request, typed))
+    code = parse_qs(urlsplit(agreed.headers["location"]).query)["code"][0]
+    tokens = (await anew(lambda server: server.redeem(client_id, code))).json()
+    assert await anew(lambda server: server.status(tokens["access_token"])) == 200
+    renewed = await anew(lambda server: server.refresh(client_id, tokens["refresh_token"]))
+    assert renewed.status_code == 200
+    again = await anew(lambda server: server.redeem(client_id, code))  # a code is spent for every server
+    assert again.json()["error"] == "invalid_grant"
+    assert await anew(lambda server: server.status(renewed.json()["access_token"])) == 401
+
+
+async def test_a_clock_that_is_set_back_a_little_ends_no_grant(elsewhere):
+    client_id, tokens = await elsewhere.connect()
+    await elsewhere.refresh(client_id, tokens["refresh_token"])
+    elsewhere.now -= 5
+
+    assert (await elsewhere.refresh(client_id, tokens["refresh_token"])).status_code == 200
+
+
+async def test_no_address_with_a_user_name_gets_a_code(elsewhere):
+    client_id = await elsewhere.client_id("http://localhost:8123/back")
+    refused = await elsewhere.authorize(client_id, redirect_uri="http://claude.ai@localhost:9/back")
+
+    assert (refused.status_code, "location" in refused.headers) == (400, False)
+
+
+# ── The file ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_client_is_answered_while_another_process_writes_the_file(elsewhere):
+    _, tokens = await elsewhere.connect()
+    with closing(sqlite3.connect(elsewhere.file.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert await elsewhere.status(tokens["access_token"]) == 200
+        assert [grant.used_at for grant in elsewhere.file.grants()] == [None]
+        other.execute("ROLLBACK")
+    await elsewhere.status(tokens["access_token"])
+
+    assert [grant.used_at for grant in elsewhere.file.grants()] == [elsewhere.now]
+
+
+async def test_where_the_file_cannot_be_used_nobody_is_let_in(tmp_path, monkeypatch, caplog):
+    """Another process that stands still, in the middle of reading or of writing."""
+    monkeypatch.setattr(access_file, "_BUSY_SECONDS", 0.05)
+    elsewhere = Elsewhere(tmp_path)
+    client_id, tokens = await elsewhere.connect()
+    with closing(sqlite3.connect(elsewhere.file.path, isolation_level=None)) as other:
+        for lock in ("BEGIN EXCLUSIVE", "BEGIN; SELECT * FROM grants"):
+            for statement in lock.split(";"):
+                other.execute(statement).fetchall()
+            refused = await elsewhere.refresh(client_id, tokens["refresh_token"])
+            assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+            assert str(tmp_path) not in refused.text
+            other.execute("ROLLBACK")
+            assert "cannot be used now" in caplog.text
+        assert (await elsewhere.refresh(client_id, tokens["refresh_token"])).status_code == 200
+    elsewhere.file.close()
+
+
+async def test_whoever_waits_for_the_file_keeps_nobody_else_waiting(tmp_path, monkeypatch):
+    monkeypatch.setattr(access_file, "_BUSY_SECONDS", 30)
+    elsewhere = Elsewhere(tmp_path)
+    client_id, tokens = await elsewhere.connect()
+    loop, has_begun, find = asyncio.get_running_loop(), asyncio.Event(), elsewhere.file.find
+
+    def found(*given):
+        loop.call_soon_threadsafe(has_begun.set)
+        return find(*given)
+
+    monkeypatch.setattr(elsewhere.file, "find", found)
+    with closing(sqlite3.connect(elsewhere.file.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        waiting = asyncio.create_task(elsewhere.refresh(client_id, tokens["refresh_token"]))
+        await has_begun.wait()
+        answer = await elsewhere.ask("GET", "/.well-known/oauth-authorization-server")
+        assert (answer.status_code, waiting.done()) == (200, False)
+        other.execute("ROLLBACK")
+
+    assert (await waiting).status_code == 200
+    elsewhere.file.close()
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_a_server_whose_file_was_deleted_lets_nobody_in(elsewhere, tmp_path, caplog, is_replaced):
+    """Otherwise it would go on with the old file, and never see what is revoked in the new one."""
+    client_id, tokens = await elsewhere.connect()
+    elsewhere.file.path.rename(tmp_path / "elsewhere")
+    if is_replaced:
+        AccessFile(tmp_path, "default").close()
+
+    assert await elsewhere.status(tokens["access_token"]) == 503
+    assert (await elsewhere.refresh(client_id, tokens["refresh_token"])).status_code == 503
+    assert "until the server is started again" in caplog.text
+    assert tokens["access_token"] not in caplog.text
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    file = AccessFile(tmp_path, "default")
+    file.close()
+    file.path.write_bytes(b"no database" * 1_000)
+
+    with pytest.raises(AccessUnknown, match="cannot be used now"):
+        AccessFile(tmp_path, "default")
 
 
 async def test_the_list_says_who_has_access_since_when_and_when_it_was_used(elsewhere):

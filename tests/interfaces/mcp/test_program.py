@@ -161,7 +161,7 @@ async def test_without_leave_no_key_is_made_and_the_user_is_told_once(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "told"),
-    [("nonsense", "doctor.*BadKey"), ("ncryptsec", "without a password"), (None, "doctor.*UnsafeFile")],
+    [("nonsense", "BadKey.*doctor"), ("ncryptsec", "without a password"), (None, "UnsafeFile.*doctor")],
 )
 async def test_a_key_that_cannot_be_used_is_never_replaced_and_its_place_is_not_told_to_the_agent(
     tmp_path, text, told

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from contextlib import suppress
 
 import pytest
 
@@ -330,7 +331,16 @@ def test_the_program_ends_at_once_while_streams_are_open(home, signed_in):
         stream, begun = streaming(page, signed_in(answer)), time.monotonic()
 
     assert time.monotonic() - begun < 5 * SECOND
-    stream.close()
+    with stream:
+        assert rest_of(stream).endswith(b"0\r\n\r\n")  # the whole answer: the stream was ended, not cut off
+
+
+def rest_of(connection) -> bytes:
+    found = b""
+    with suppress(ConnectionResetError):
+        while piece := connection.recv(4_096):
+            found += piece
+    return found
 
 
 def test_it_listens_on_the_loopback_address_only(page):

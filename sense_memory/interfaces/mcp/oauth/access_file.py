@@ -1,7 +1,8 @@
 """Who may reach an agent's memory from elsewhere: the one-time code, the grants, and the hashes of their tokens.
 
 One private SQLite file for each agent, in the folder `access` of the data folder. It has no token and no code, only their
-SHA-256. The server and the commands `access` open it at the same time: a revoked grant ends with the next request.
+SHA-256. The server and the commands `access` open it at the same time: a revoked grant ends with the next request. A server
+whose file was deleted or replaced admits nobody, because it would not see what is revoked in the new one.
 
 A grant has authorization codes and refresh tokens, each for one use, and access tokens. When a code or a refresh token is
 used again, somebody else has it too, and the whole grant ends (OAuth 2.1, 4.1.3 and 4.3.1). A refresh token may be used again for
@@ -10,20 +11,22 @@ used again, somebody else has it too, and the whole grant ends (OAuth 2.1, 4.1.3
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import sqlite3
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import orjson
 
 from sense_memory.config.key_file import private_folder
-from sense_memory.errors import UnsafeFile
+from sense_memory.errors import SenseMemoryError, UnsafeFile
 from sense_memory.operating_system import create_private, is_private_file
 
 
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+_T = TypeVar("_T")
 TokenKind = Literal["code", "refresh", "access"]
 
 CODE_SECONDS: Final = 600  # for which a one-time code is valid
@@ -55,6 +59,10 @@ CREATE TABLE IF NOT EXISTS tokens (
   hash BLOB PRIMARY KEY, kind TEXT NOT NULL, grant_number INTEGER NOT NULL REFERENCES grants ON DELETE CASCADE,
   expires_at REAL NOT NULL, spent_at REAL, details TEXT NOT NULL) WITHOUT ROWID;
 """
+
+
+class AccessUnknown(SenseMemoryError):
+    """The file cannot say who may reach the memory, so nobody may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,7 @@ class TokenPair:
 
 
 class AccessFile:
-    """The file of an agent, made when it is first opened.
+    """The file of an agent, made when it is first opened. Every call raises AccessUnknown where the file cannot be used.
 
     Args:
         home: the data folder.
@@ -132,17 +140,28 @@ class AccessFile:
                 f"others can read or replace {self.path}, which says who may reach the memory; the file was not used. "
                 "Delete it, and connect the clients again"
             )
+        self._place = self._found()
+        self._thread = ThreadPoolExecutor(1, "sense-memory access")
         self._sql = sqlite3.connect(
             self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
-        self._sql.executescript("PRAGMA foreign_keys=ON; PRAGMA secure_delete=ON;")
-        with self._transaction():
-            for statement in filter(str.strip, _SCHEMA.split(";")):
-                self._sql.execute(statement)
+        try:
+            self._sql.executescript("PRAGMA foreign_keys=ON; PRAGMA secure_delete=ON;")
+            with self._transaction():
+                for statement in filter(str.strip, _SCHEMA.split(";")):
+                    self._sql.execute(statement)
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close the file."""
+        self._thread.shutdown()
         self._sql.close()
+
+    async def apart(self, work: Callable[..., _T], *given: Any) -> _T:
+        """Do some work on the file in its thread: nobody else waits where it waits for another process."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *given)
 
     def seal_key(self) -> bytes:
         """The key of this server's `Sealer`, made once."""
@@ -203,12 +222,13 @@ class AccessFile:
 
     def grants(self) -> list[Grant]:
         """The grants that have not ended, the oldest first."""
-        rows = self._sql.execute(
-            "SELECT number, name, place, created_at, used_at, max(expires_at) FROM grants"
-            " JOIN tokens ON grant_number = number WHERE spent_at IS NULL AND expires_at >= ?"
-            " GROUP BY number ORDER BY number",
-            (self.clock(),),
-        )
+        with self._checked():
+            rows = self._sql.execute(
+                "SELECT number, name, place, created_at, used_at, max(expires_at) FROM grants"
+                " JOIN tokens ON grant_number = number WHERE spent_at IS NULL AND expires_at >= ?"
+                " GROUP BY number ORDER BY number",
+                (self.clock(),),
+            ).fetchall()
         return [Grant(*row) for row in rows]
 
     def revoke(self, number: int) -> bool:
@@ -256,17 +276,25 @@ class AccessFile:
     def verify(self, token: str, resource: str) -> int | None:
         """The number of the grant whose access token this is, for this resource; None where it admits nobody."""
         now = self.clock()
-        row = self._sql.execute(
-            "SELECT number, used_at FROM tokens JOIN grants ON number = grant_number"
-            " WHERE hash = ? AND kind = 'access' AND expires_at >= ? AND resource = ?",
-            (_hash(token), now, resource),
-        ).fetchone()
+        with self._checked():
+            row = self._sql.execute(
+                "SELECT number, used_at FROM tokens JOIN grants ON number = grant_number"
+                " WHERE hash = ? AND kind = 'access' AND expires_at >= ? AND resource = ?",
+                (_hash(token), now, resource),
+            ).fetchone()
         if row is None:
             return None
         number, used_at = row
         if used_at is None or abs(now - used_at) >= _USED_SECONDS:
-            self._sql.execute("UPDATE grants SET used_at = ? WHERE number = ?", (now, number))
+            self._note_use(number, now)
         return int(number)
+
+    def _note_use(self, number: int, now: float) -> None:
+        """Note when a grant was last used; another time, if another process is writing."""
+        self._sql.execute("PRAGMA busy_timeout=0")
+        with suppress(sqlite3.OperationalError):
+            self._sql.execute("UPDATE grants SET used_at = ? WHERE number = ?", (now, number))
+        self._sql.execute(f"PRAGMA busy_timeout={_BUSY_SECONDS * 1_000}")
 
     def revoke_token(self, token: str) -> None:
         """End the grant of a token of any kind; without such a token, nothing happens."""
@@ -281,7 +309,8 @@ class AccessFile:
     def _may_be_used(self, kind: TokenKind, spent_at: float | None) -> bool:
         if spent_at is None:
             return True
-        return kind == "refresh" and 0 <= self.clock() - spent_at <= RETRY_SECONDS
+        # A clock that was set back a little ends no grant.
+        return kind == "refresh" and abs(self.clock() - spent_at) <= RETRY_SECONDS
 
     def _issue(
         self, kind: TokenKind, grant: int, seconds: float, details: dict[str, Any] | None = None
@@ -295,13 +324,36 @@ class AccessFile:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        self._sql.execute("BEGIN IMMEDIATE")
+        with self._checked():
+            self._sql.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._sql.execute("COMMIT")
+            except BaseException:
+                if self._sql.in_transaction:
+                    self._sql.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _checked(self) -> Iterator[None]:
+        if self._found() != self._place:
+            raise AccessUnknown(
+                f"{self.path}, which says who may reach the memory, was deleted or replaced; nobody is let in until the "
+                "server is started again"
+            )
         try:
             yield
-        except BaseException:
-            self._sql.execute("ROLLBACK")
-            raise
-        self._sql.execute("COMMIT")
+        except sqlite3.DatabaseError as error:
+            raise AccessUnknown(
+                f"{self.path}, which says who may reach the memory, cannot be used now ({error}); try again"
+            ) from None
+
+    def _found(self) -> tuple[int, int] | None:
+        try:
+            status = self.path.lstat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
 
 def access_path(home: Path, agent: str) -> Path:

@@ -7,6 +7,7 @@ alone (`Origin`). The browser is sent to a client only after the user agreed, al
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -24,6 +25,7 @@ from starlette.routing import Route
 from sense_memory.interfaces.bearer_token import bearer_of
 from sense_memory.interfaces.limited_body import LimitedBody
 from sense_memory.interfaces.loopback import refusal
+from sense_memory.interfaces.mcp.oauth.access_file import AccessUnknown
 from sense_memory.interfaces.mcp.oauth.consent import ConsentPages, message_page
 from sense_memory.interfaces.mcp.oauth.provider import CONSENT_PATH, SCOPE, RemoteProvider
 from sense_memory.interfaces.mcp.oauth.sealed_text import Sealer
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 MAX_FORM_BYTES: Final = 16_384  # of every body but those of MCP
 _MAX_URL_BYTES: Final = 8_192
 _MAX_REASON_CHARS: Final = 200
+_RETRY_SECONDS: Final = 5
+_log: Final = logging.getLogger("sense_memory.mcp")
 _AUTHORIZE: Final = "/authorize"
 _RESOURCE: Final = "/.well-known/oauth-protected-resource"
 _HEADERS: Final = {
@@ -68,7 +72,8 @@ class RemoteApplication:
         self._pages = ConsentPages(agent, reach)
         self._challenge = f'Bearer resource_metadata="{origin}{_RESOURCE}{path}", scope="{SCOPE}"'
         too_large = PlainTextResponse("the request is too large\n", 413)
-        self._oauth = LimitedBody(Starlette(routes=self._routes()), MAX_FORM_BYTES, too_large)
+        oauth = Starlette(routes=self._routes(), exception_handlers={AccessUnknown: _unknown})
+        self._oauth = LimitedBody(oauth, MAX_FORM_BYTES, too_large)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -77,7 +82,7 @@ class RemoteApplication:
         if (refused := self._refusal(request)) is not None:
             answer = refused
         elif scope["path"] == self._path:
-            answer = self._denial(request) or self._mcp
+            answer = await self._denial(request) or self._mcp
         else:
             answer = self._oauth
         await answer(scope, receive, _with_headers(send))
@@ -96,11 +101,14 @@ class RemoteApplication:
             problem = 414, "the address is too long"
         return None if problem is None else PlainTextResponse(f"{problem[1]}\n", problem[0])
 
-    def _denial(self, request: Request) -> Response | None:
+    async def _denial(self, request: Request) -> Response | None:
         """The answer to a request without a good access token, as RFC 6750 and RFC 9728 have it."""
         token = bearer_of(request.headers.raw)
-        if token is not None and self._file.verify(token.decode("latin-1"), self._resource) is not None:
-            return None
+        try:
+            if token is not None and await self._provider.load_access_token(token.decode("latin-1")):
+                return None
+        except AccessUnknown as error:
+            return await _unknown(request, error)
         challenge = self._challenge if token is None else f'{self._challenge}, error="invalid_token"'
         return JSONResponse({"error": "invalid_token"}, 401, {"WWW-Authenticate": challenge})
 
@@ -160,7 +168,7 @@ class RemoteApplication:
 
     async def _revoke(self, request: Request) -> Response:
         """RFC 7009: whoever has a token may end its grant; the answer is the same for an unknown token."""
-        self._file.revoke_token((await _form(request)).get("token", ""))
+        await self._file.apart(self._file.revoke_token, (await _form(request)).get("token", ""))
         return Response(status_code=200)
 
     async def _consent(self, request: Request) -> Response:
@@ -179,13 +187,23 @@ class RemoteApplication:
             return _expired_page()
         if form.get("answer") != "allow":
             return self._pages.denial(asked, self._provider.deny(asked))
-        if not self._file.spend_code(form.get("code", "")):
+        if not await self._file.apart(self._file.spend_code, form.get("code", "")):
             return self._pages.form(
                 asked,
                 sealed,
                 problem="This is not the code, or it is void by now. The command shows a new one.",
             )
-        return RedirectResponse(self._provider.allow(asked), 303)
+        return RedirectResponse(await self._provider.allow(asked), 303)
+
+
+async def _unknown(_request: Request, error: Exception) -> Response:
+    """The answer where the file does not say who may reach the memory; its reason, which names the file, goes to stderr."""
+    _log.warning("%s", error)
+    return PlainTextResponse(
+        "the server cannot tell who may reach the memory; its terminal says why\n",
+        503,
+        {"Retry-After": str(_RETRY_SECONDS)},
+    )
 
 
 def _is_visit(request: Request) -> bool:

@@ -166,9 +166,10 @@ class RemoteProvider:
         found = self._sealer.opened("consent", sealed)
         return None if found is None else ConsentRequest(**found)
 
-    def allow(self, asked: ConsentRequest) -> str:
+    async def allow(self, asked: ConsentRequest) -> str:
         """The user agrees: the address that takes the user back to the client, with an authorization code."""
-        code = self._file.allow(asked.client_id, asked.name, asked.place, self._resource, asked.details)
+        grant = asked.client_id, asked.name, asked.place, self._resource, asked.details
+        code = await self._file.apart(self._file.allow, *grant)
         return self._answer(asked, code=code)
 
     def deny(self, asked: ConsentRequest) -> str:
@@ -185,7 +186,7 @@ class RemoteProvider:
 
     async def load_authorization_code(self, client: Any, authorization_code: str) -> Any:
         """The authorization code of a client; None if there is none, or it was used."""
-        found = self._file.find("code", authorization_code, client.client_id)
+        found = await self._file.apart(self._file.find, "code", authorization_code, client.client_id)
         if found is None or found.resource != self._resource:
             return None
         return AuthorizationCode(
@@ -201,11 +202,11 @@ class RemoteProvider:
 
     async def exchange_authorization_code(self, _client: Any, authorization_code: Any) -> Any:
         """The first tokens of a client. Raises TokenError if the code was used meanwhile."""
-        return self._tokens("code", authorization_code.code)
+        return await self._tokens("code", authorization_code.code)
 
     async def load_refresh_token(self, client: Any, refresh_token: str) -> Any:
         """The refresh token of a client; None if there is none, or it was used."""
-        found = self._file.find("refresh", refresh_token, client.client_id)
+        found = await self._file.apart(self._file.find, "refresh", refresh_token, client.client_id)
         if found is None or found.resource != self._resource:
             return None
         return RefreshToken(
@@ -218,21 +219,23 @@ class RemoteProvider:
 
     async def exchange_refresh_token(self, _client: Any, refresh_token: Any, _scopes: list[str]) -> Any:
         """New tokens for a refresh token. Raises TokenError if it was used meanwhile."""
-        return self._tokens("refresh", refresh_token.token)
+        return await self._tokens("refresh", refresh_token.token)
 
     async def load_access_token(self, token: str) -> Any:
         """The access token; None if it admits nobody."""
-        grant = self._file.verify(token, self._resource)
+        grant = await self._file.apart(self._file.verify, token, self._resource)
         return None if grant is None else AccessToken(token=token, client_id=str(grant), scopes=[SCOPE])
 
     async def revoke_token(self, token: Any) -> None:
         """End the grant of a token."""
-        self._file.revoke_token(token.token)
+        await self._file.apart(self._file.revoke_token, token.token)
 
-    def _tokens(self, kind: TokenKind, token: str) -> Any:
-        pair = self._file.redeem(kind, token)
+    async def _tokens(self, kind: TokenKind, token: str) -> Any:
+        pair = await self._file.apart(self._file.redeem, kind, token)
         if pair is None:
-            raise TokenError("invalid_grant", "it was used before, so all tokens of this client were revoked")
+            raise TokenError(
+                "invalid_grant", "it was used or revoked meanwhile, or its time is over; ask the user again"
+            )
         return OAuthToken(
             access_token=pair.access, refresh_token=pair.refresh, expires_in=ACCESS_SECONDS, scope=SCOPE
         )
@@ -261,6 +264,6 @@ def _with_path(uri: str) -> str:
 def _without_port(uri: str) -> str:
     """An address on the machine of the client without its port; empty for another address."""
     parts = urlsplit(uri)
-    if parts.scheme != "http" or parts.hostname not in _LOOPBACK:
+    if parts.scheme != "http" or parts.hostname not in _LOOPBACK or "@" in parts.netloc:
         return ""
     return parts._replace(netloc=parts.hostname or "").geturl()
