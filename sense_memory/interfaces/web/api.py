@@ -108,7 +108,7 @@ class Api:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._access, self._agent, self._clock = store, access, agent, clock
-        live = LiveChanges(store)
+        live = LiveChanges(store, with_others=True)
         self._editing, self.live = EditRoutes(store, live), live
         self._pictures: dict[int, Picture] = {}
         self._number = 0

@@ -86,6 +86,8 @@ class EditRoutes:
                 return await session.move(path, to, seen)
             case {"action": "pin" | "unpin" as action, "path": str(path)}:
                 return await session.pin(path, pinned=action == "pin")
+            case {"action": "themes", "path": str(path), "add": [*add], "remove": [*remove]}:
+                return await session.retheme(path, add, remove)
             case {"action": "journal", "value": str(value)}:
                 return await session.journal(value)
             case {"action": "take-back", "number": int(number)}:

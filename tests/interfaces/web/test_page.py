@@ -48,6 +48,7 @@ VIEWS = (
     "log",
     "archive",
     "scenes",
+    "mirrors",
     "new/hit",
     "done",
 )

@@ -170,6 +170,32 @@ def test_a_memory_is_pinned_and_all_edits_are_listed_to_be_taken_back(page):
     assert "pinned" not in page.inner_text(".memory-side")
 
 
+def test_themes_are_changed_undone_and_taken_away(page):
+    chips = page.locator("main dd .chip")
+
+    def give(themes):
+        press(page, "Themes…")
+        page.fill("#edit-themes", themes)
+        page.locator("#edit-themes").press("Enter")
+        page.locator(".edit-form").wait_for(state="detached")
+
+    go(page, memory("projects/plans/fair"))
+    text = value(page)
+    give("spring, Bremen ,spring")
+    chips.nth(1).wait_for()
+    assert ["spring", "Bremen"] == chips.all_inner_texts()
+    give("Bremen")
+    chips.nth(1).wait_for(state="detached")
+    page.locator("#done", has_text="Other themes: projects / plans / fair").wait_for()
+    press(page, "Undo")
+    chips.nth(1).wait_for()
+    assert {"spring", "Bremen"} == set(chips.all_inner_texts())
+    give("")
+    chips.nth(0).wait_for(state="detached")
+
+    assert text == value(page)
+
+
 # ── Ctrl-K ──────────────────────────────────────────────────────────────────────────────
 
 

@@ -10,6 +10,7 @@ import { showGraph } from "./graph.js";
 import { showJournal } from "./journal.js";
 import { follow } from "./live.js";
 import { showMemory } from "./memory.js";
+import { showMirrors } from "./mirrors.js";
 import { showArchive, showConversation, showLog, showMind, showScene, showScenes } from "./mind.js";
 import { togglePalette } from "./palette.js";
 import { showPrompt } from "./prompt.js";
@@ -19,8 +20,8 @@ import { showSearch } from "./search.js";
 
 const main = document.getElementById("main");
 const query = document.getElementById("query");
-const VIEWS = { "": showPalace, facet: showFacet, flat: showFlat, graph: showGraph, memory: showMemory, new: showNew, done: showEdits, review: showReview, journal: showJournal, mind: showMind, log: showLog, archive: showArchive, scenes: showScenes, scene: showScene, conversation: showConversation, prompt: showPrompt, relays: showRelays, search: showSearch };
-const TAB_OF = { "": "palace", facet: "palace", flat: "palace", memory: "palace", new: "palace", conversation: "mind", prompt: "mind", log: "mind", archive: "mind", scenes: "mind", scene: "mind" };
+const VIEWS = { "": showPalace, facet: showFacet, flat: showFlat, graph: showGraph, memory: showMemory, new: showNew, done: showEdits, review: showReview, journal: showJournal, mind: showMind, log: showLog, archive: showArchive, scenes: showScenes, scene: showScene, conversation: showConversation, prompt: showPrompt, relays: showRelays, mirrors: showMirrors, search: showSearch };
+const TAB_OF = { "": "palace", facet: "palace", flat: "palace", memory: "palace", new: "palace", conversation: "mind", prompt: "mind", log: "mind", archive: "mind", scenes: "mind", scene: "mind", mirrors: "relays" };
 let turn = 0;
 
 // ── Addresses ───────────────────────────────────────────────────────────────────────────
@@ -58,6 +59,7 @@ export async function draw({ keepsFocus = false, unless = () => false, before = 
   if (unless()) return false;
   before();
   main.replaceChildren(...[shown].flat());
+  if (document.querySelector("#news .show-now")) document.getElementById("news").replaceChildren(); // it is shown now
   const title = main.querySelector("h1");
   document.title = title ? `${title.textContent} · ${session.agent || "Palace"}` : "Palace";
   if (!keepsFocus) {
@@ -147,7 +149,8 @@ paint();
 
 // ── What changes elsewhere ──────────────────────────────────────────────────────────────
 
-const REDRAWN = { "": "memory", facet: "memory", flat: "memory", memory: "memory", graph: "memory", search: "any", journal: "journal", relays: "any" };
+/** What a view shows: memories, the journal, other records such as those of the mind, or any of them. Views that are not here are not drawn anew. */
+const REDRAWN = { "": "memory", facet: "memory", flat: "memory", memory: "memory", graph: "memory", search: "any", journal: "journal", relays: "any", mirrors: "any", review: "any", mind: "other", log: "other", archive: "other", scenes: "other", scene: "other", conversation: "other" };
 const news = new Map(); // what changed and is not shown yet, by path
 let waiting = 0, lastTook = 0;
 
@@ -156,7 +159,7 @@ const viewName = () => location.hash.replace(/^#\/?/, "").split("/")[0];
 /** Whether drawing anew would take something out of a person's hands. Views mark with `data-held` what would be lost. */
 function isBusy() {
   const selected = String(getSelection()).trim() !== "", focused = document.activeElement;
-  const isFar = scrollY > innerHeight && main.querySelector("[data-grown]") !== null; // only the beginning of a list is drawn anew
+  const isFar = scrollY > innerHeight && main.querySelector("[data-grown], .journal, .log, .messages") !== null; // the newest come first and would push the text away
   return selected || isFar || isEditing() || hasForm() || document.querySelector("dialog[open], main details[open], main [data-held]") !== null || (main.contains(focused) && focused.matches("input, select, textarea")) || (focused === query && query.value !== "");
 }
 
@@ -179,7 +182,8 @@ function changed(name, change) {
   const wanted = REDRAWN[viewName()];
   if (name === "change" && change.kind !== "edited") news.set(change.path, change);
   if (name === "change" && changedElsewhere(named(change.path))) { tellNews(); return; }
-  const isShown = wanted && (name !== "change" || wanted === "any" || (wanted === "journal") === isJournal);
+  const what = name === "other" ? "other" : isJournal ? "journal" : "memory";
+  const isShown = wanted && (name === "missed" || wanted === "any" || wanted === what);
   tellNews();
   if (isShown) redrawSoon();
 }
@@ -235,7 +239,7 @@ function tellNews(isHeld = false) {
   if (!paths.length && !isHeld) return;
   const more = paths.length > 1 ? ` and ${paths.length - 1} more` : "";
   const last = paths.at(-1), isGone = last && news.get([...news.keys()].at(-1))?.kind === "forgotten";
-  const show = el("button", { type: "button", class: "plain" }, "Show now"), close = el("button", { type: "button", class: "icon", "aria-label": "Close this message" }, "×");
+  const show = el("button", { type: "button", class: "plain show-now" }, "Show now"), close = el("button", { type: "button", class: "icon", "aria-label": "Close this message" }, "×");
   show.addEventListener("click", () => { bar.replaceChildren(); redraw(); });
   close.addEventListener("click", () => { news.clear(); bar.replaceChildren(); });
   bar.replaceChildren(el("p", {}, last ? [isGone ? "Forgotten elsewhere: " : "Written elsewhere: ", memoryLink(last), more] : "Something changed."), isHeld ? show : "", close);

@@ -75,6 +75,7 @@ export function editing(memory, text) {
   const buttons = [
     button("Edit", opened(textForm)),
     isPersona ? button(isPinned ? "Unpin" : "Pin", (made) => pin(memory, isPinned, place, made)) : null,
+    isPersona ? button("Themes…", opened(themesForm)) : null,
     button("Move…", opened(moveForm)),
     button("Forget…", opened(forgetForm)),
   ];
@@ -165,7 +166,29 @@ function keys(form, leave) {
   });
 }
 
-// ── Move and forget ─────────────────────────────────────────────────────────────────────
+// ── Themes, move and forget ─────────────────────────────────────────────────────────────────────
+
+/** The themes of a text with commas. */
+const themesIn = (text) => [...new Set(text.split(",").map((theme) => theme.trim()).filter(Boolean))];
+
+function themesForm(memory, close) {
+  const before = memory.themes.filter((theme) => theme !== "pinned" && themesIn(theme)[0] === theme && !/[\r\n]/.test(theme)); // others stay
+  const field = el("input", { id: "edit-themes", autocomplete: "off", value: before.join(", ") });
+  const told = el("div"), save = el("button", { type: "submit", class: "act yes" }, "Save"), cancel = el("button", { type: "button", class: "act" }, "Cancel");
+  const form = el("form", { class: "edit-form" }, el("label", { for: "edit-themes" }, "Themes, separated by commas"), field, told, el("p", { class: "actions" }, save, cancel, el("span", { class: "note" }, "The text stays as it is.")));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (save.disabled) return;
+    const wanted = themesIn(field.value), add = wanted.filter((theme) => !memory.themes.includes(theme)), remove = before.filter((theme) => !wanted.includes(theme));
+    if (!add.length && !remove.length) { told.replaceChildren(problem("These are the themes that it has.")); return; }
+    save.disabled = true;
+    await make({ action: "themes", path: memory.path, add, remove }, told, () => { const isHere = form.isConnected; if (isHere) close(); return isHere ? drawEdited() : null; });
+    save.disabled = false;
+  });
+  cancel.addEventListener("click", close);
+  keys(form, close);
+  return form;
+}
 
 function moveForm(memory, close) {
   const isPersona = memory.kind === "palace";
@@ -233,7 +256,7 @@ export async function showNew(given = "") {
     event.preventDefault();
     if (save.disabled) return;
     save.disabled = text.readOnly = true;
-    const named = themes.value.split(",").map((theme) => theme.trim()).filter(Boolean);
+    const named = themesIn(themes.value);
     const found = await make({ action: "write", path: path.value.trim(), value: text.value, seen: null, ...(named.length && path.value.includes("/") ? { themes: named } : {}) }, told, (done) => { if (form.isConnected) location.hash = route("memory", done.path); form.reset(); });
     save.disabled = text.readOnly = false;
     if (found !== true && found.now) {
