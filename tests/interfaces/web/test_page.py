@@ -410,7 +410,13 @@ def test_an_edit_that_lost_has_the_command_that_settles_it(page, edits):
     report = IntrospectionReport(
         created_at=0, total_memories=1, conflicts=(memory,), reasons={"conflicts": ("lost to an edit",)}
     )
-    told = {**shape_of(report), "decided": 0, "excerpts": {path: memory.value}}
+    told = {
+        **shape_of(report),
+        "decided": 0,
+        "excerpts": {path: memory.value},
+        "conflict_of": {path: "people/facts/lisa's"},
+        "counting": {"people/facts/lisa's": "Lisa teaches linocut."},
+    }
     set_edit = "async (edit) => { const { session } = await import('/js/api.js'); const was = session.edit; session.edit = edit; return was; }"
     was = page.evaluate(set_edit, "yes" if edits else None)
     page.route("**/api/introspection", lambda route: route.fulfill(json=told))
@@ -421,6 +427,8 @@ def test_an_edit_that_lost_has_the_command_that_settles_it(page, edits):
         page.unroute("**/api/introspection")
         page.evaluate(set_edit, was)
 
+    assert "The memory that counts:" in case
+    assert "Lisa teaches linocut." in case  # both texts, to decide
     command = "sense-memory forget " + shlex.quote(path).replace('"\'"', "\\'")
     assert f"If nothing of it is missing in the memory that counts, forget it:\n{command}" in case.replace(
         "\n\n", "\n"
@@ -492,6 +500,7 @@ def test_what_a_session_proposed_is_accepted_or_rejected_in_the_review(page):
     proposed = page.locator("#proposals .cases > li")
     proposed.nth(1).wait_for()
     home = proposed.filter(has_text="Graz")
+    assert re.search(r"\d{4}", home.locator(".reason").inner_text())  # why, and when
     path = home.locator(".path").inner_text()
 
     home.get_by_role("button", name="Accept").click()
