@@ -150,7 +150,7 @@ paint();
 // ── What changes elsewhere ──────────────────────────────────────────────────────────────
 
 /** What a view shows: memories, the journal, other records such as those of the mind, or any of them. Views that are not here are not drawn anew. */
-const REDRAWN = { "": "memory", facet: "memory", flat: "memory", memory: "memory", graph: "memory", search: "any", journal: "journal", relays: "any", mirrors: "any", review: "any", mind: "other", log: "other", archive: "other", scenes: "other", scene: "other", conversation: "other" };
+const REDRAWN = { "": "memory", facet: "memory", flat: "memory", memory: "memory", graph: "memory", search: "any", journal: "journal", relays: "any", mirrors: "other", review: "any", mind: "other", log: "other", archive: "other", scenes: "other", scene: "other", conversation: "other" };
 const news = new Map(); // what changed and is not shown yet, by path
 let waiting = 0, lastTook = 0;
 
