@@ -62,9 +62,10 @@ export async function draw({ keepsFocus = false, unless = () => false, before = 
   if (document.querySelector("#news .show-now")) document.getElementById("news").replaceChildren(); // it is shown now
   const title = main.querySelector("h1");
   document.title = title ? `${title.textContent} · ${session.agent || "Palace"}` : "Palace";
+  if (title) title.tabIndex = -1;
   if (!keepsFocus) {
     window.scrollTo(0, 0);
-    if (title) { title.tabIndex = -1; title.focus({ preventScroll: true }); }
+    title?.focus({ preventScroll: true });
   }
   return true;
 }
