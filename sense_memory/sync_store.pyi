@@ -628,6 +628,11 @@ class SyncStoreEdits:
         `themes` and `source` are of a palace memory only; without them, it keeps its own. Returns the event's id, as
         `remember` does; no draft is kept. Raises as `remember`.
         """
+    def retheme(self, path: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Add themes to a palace memory, and remove others; its text, and themes that others changed meanwhile, stay.
+
+        Raises InvalidInput where the path names no one memory, or a theme cannot be used.
+        """
     def undo(self, name: str, *, seen: str) -> Memory | PersonaMemory | None:
         """Bring back the text before the version that was seen, as `undo`; None where no other text is known."""
     def move(self, name: str, to: str, *, seen: str) -> str:

@@ -108,6 +108,18 @@ class EditSession:
         await there(path)
         return self._add("pin" if pinned else "unpin", path, lambda: back(path))
 
+    async def retheme(self, path: str, add: Sequence[str], remove: Sequence[str]) -> DoneEdit:
+        """Add themes to a palace memory, and remove others."""
+        memory = await self._here(path)
+        before = memory.themes if isinstance(memory, PersonaMemory) else ()
+        gone, new = [one for one in remove if one in before], [one for one in add if one not in before]
+        if not gone and not new:
+            raise InvalidInput(
+                f"the themes of {path!r} stay as they are; only palace memories have themes, and nothing was changed"
+            )
+        await self._edits.retheme(path, add=new, remove=gone)
+        return self._add("themes", path, lambda: self._edits.retheme(path, add=gone, remove=new))
+
     async def journal(self, text: str) -> DoneEdit:
         """Write a journal entry."""
         ident = await self._store.journal(text)

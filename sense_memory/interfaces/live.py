@@ -1,6 +1,7 @@
 """Changes as server-sent events: one watch of the store for all streams that are open, and none while no stream is.
 
-A stream has a `hello` first, then a `change` for each memory or journal entry that changed, `missed` where it was read too
+A stream has a `hello` first, then a `change` for each memory or journal entry that changed, `other` where it is asked for and
+something else changed, such as a record of the mind, `missed` where it was read too
 slowly or the watch missed changes (read everything again), and `problem` before it ends with an error: no stream stays open
 that would tell nothing any more. A comment every
 15 seconds keeps it open. Streams wait for changes; none polls.
@@ -38,10 +39,11 @@ class LiveChanges:
     Args:
         store: an open store.
         with_texts: whether a `change` has the text of the memory.
+        with_others: whether `other` is sent.
     """
 
-    def __init__(self, store: MemoryStore, *, with_texts: bool = False) -> None:
-        self._store, self._with_texts = store, with_texts
+    def __init__(self, store: MemoryStore, *, with_texts: bool = False, with_others: bool = False) -> None:
+        self._store, self._with_texts, self._with_others = store, with_texts, with_others
         self._waiting: set[asyncio.Queue[bytes | None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._watch: Watch | None = None
@@ -104,8 +106,14 @@ class LiveChanges:
 
     def _begin(self) -> None:
         if self._task is None:
-            self._watch = self._store.watch()
+            self._watch = self._new_watch()
             self._task = asyncio.create_task(self._follow(), name="sense-memory live")
+
+    def _new_watch(self) -> Watch:
+        watch = self._store.watch()
+        if self._with_others:
+            watch.on_other = lambda: self.tell("other")
+        return watch
 
     def _end_watch(self) -> None:
         if self._watch is not None:
@@ -123,7 +131,7 @@ class LiveChanges:
                         break
                     self.tell("change", **self._told(shape_of(change)))
                 except ChangesMissed:
-                    self._watch = self._store.watch()
+                    self._watch = self._new_watch()
                     self.tell("missed")
         except Exception as error:  # otherwise the streams would stay open, and tell nothing
             self._send(_problem(error))

@@ -352,6 +352,11 @@ class LogRows(SealedKey):
     def __bool__(self) -> bool:
         return self._db.row("SELECT 1 FROM log_rows LIMIT 1") is not None
 
+    def last(self) -> int:
+        """The number of the last row; 0 if there is none."""
+        (row,) = self._db.row("SELECT max(row) FROM log_rows") or (None,)
+        return row or 0
+
     def __len__(self) -> int:
         (count,) = self._db.row("SELECT count(*) FROM log_rows") or (0,)
         return int(count)

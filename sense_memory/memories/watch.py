@@ -53,7 +53,12 @@ class Watch:
         after: the position in the ledger after which changes are reported.
         on_relay: called with a relay's URL and its problem, while the watch waits for changes.
         wake: called when the watch has ended.
+
+    Attributes:
+        on_other: called when something changed that is reported by no change of its own, such as a record of the mind.
     """
+
+    on_other: Callable[[], None] | None = None
 
     def __init__(
         self, after: Cursor, on_relay: Callable[[str, str], None] | None, wake: Callable[[], None]
@@ -160,6 +165,7 @@ class Watchers:
         self._sources: dict[str, str | None] = {}  # the relay that served an event, by event id
         self._paths: dict[str, str] = {}  # the paths of hashed slots, by slot
         self._reported = START  # every change up to this position was reported
+        self._logged = 0  # the last row of the log that was seen; entries of it become events later
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -170,7 +176,7 @@ class Watchers:
             watch.add_relay(url, problem)
         self._watches.add(watch)
         if self._task is None:
-            self._reported = self._ledger.feed.cursor()
+            self._reported, self._logged = self._ledger.feed.cursor(), self._ledger.log_rows.last()
             self._ledger.head_changes.start()
             self._reader.on_new = self._note_source
             self._task = asyncio.create_task(self._run(), name="sense-memory watch")
@@ -237,14 +243,30 @@ class Watchers:
     async def _report_changes(self) -> None:
         """Report the changes that have arrived in the ledger to every watch."""
         now = self._ledger.feed.cursor()
+        self._report_log()
         while (changes := self._ledger.head_changes.next_batch()) is not None:
-            for head in changes:
-                if (change := await self._change(head)) is not None:
-                    for watch in self._watches:
-                        watch.add_change(head.by.seq, change)
+            found = [(head.by.seq, await self._change(head)) for head in changes]
+            for watch in self._watches:
+                for seq, change in found:
+                    if change is not None:
+                        watch.add_change(seq, change)
+            if any(change is None for _, change in found):
+                self._report_other()
             await asyncio.sleep(0)  # tasks that wait for changes need a turn before the next batch
         self._reported = now
         self._sources.clear()
+
+    def _report_log(self) -> None:
+        """Report that the log has new rows, also those of this process."""
+        if any(watch.on_other is not None for watch in self._watches):
+            before, self._logged = self._logged, self._ledger.log_rows.last()
+            if self._logged > before:
+                self._report_other()
+
+    def _report_other(self) -> None:
+        for watch in self._watches:
+            if watch.on_other is not None:
+                watch.on_other()
 
     async def _change(self, head: HeadChange) -> Change | None:
         """The change to report for a head; None if the head is not a memory, or needs a newer sense-memory."""

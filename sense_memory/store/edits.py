@@ -55,6 +55,15 @@ class StoreEdits:
             fields = given.fields(value, themes, None, source, None)
             return await edits.write(given.NewMemory(given.path(name), fields), seen)
 
+    async def retheme(self, path: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Add themes to a palace memory, and remove others; its text, and themes that others changed meanwhile, stay.
+
+        Raises InvalidInput where the path names no one memory, or a theme cannot be used.
+        """
+        added, removed = given.themes_of(add), given.themes_of(remove)
+        async with self._open().writing() as store:
+            await store.persona().links.retheme(_path(path), added, removed)
+
     async def undo(self, name: str, *, seen: str) -> Memory | PersonaMemory | None:
         """Bring back the text before the version that was seen, as `undo`; None where no other text is known."""
         _check_seen(seen)

@@ -58,6 +58,20 @@ async def test_a_stream_may_have_the_texts_each_on_one_line(opened):
         await stream.aclose()
 
 
+async def test_what_is_no_memory_is_told_where_that_is_asked_for(opened):
+    async with opened() as page, opened() as agent:
+        all_told, memories = LiveChanges(page, with_others=True).open(), LiveChanges(page).open()
+        for stream in (all_told, memories):
+            await following(stream)
+        await agent.mind.log.append("agent.spoke", {"text": "hello"}, actor="agent")
+        assert ("other", {}) == await following(all_told)
+        await agent.remember("note", "one")
+
+        assert "change" == (await following(memories))[0]
+        for stream in (all_told, memories):
+            await stream.aclose()
+
+
 async def test_nothing_watches_the_store_while_no_stream_is_open(opened):
     async with opened() as page:
         live = LiveChanges(page)

@@ -281,7 +281,7 @@ class DoneEdit:
 
     Attributes:
         number: names the edit in this run.
-        action: new, write, forget, move, pin, unpin or journal.
+        action: new, write, forget, move, pin, unpin, themes or journal.
         path: of the memory or the journal entry.
         to: where it was moved to.
         at: when it was made.

@@ -107,7 +107,7 @@ class Api:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._access, self._agent, self._clock = store, access, agent, clock
-        live = LiveChanges(store)
+        live = LiveChanges(store, with_others=True)
         self._editing, self.live = EditRoutes(store, live), live
         self._pictures: dict[int, Picture] = {}
         self._number = 0
@@ -133,12 +133,13 @@ class Api:
         return [*routes, *Listings(self._store).routes(), *self._editing.routes()]
 
     async def warm(self) -> None:
-        """Open the memories and index them while the browser starts, so that the first question does not wait."""
+        """Open the memories, index them and review them while the browser starts, so that the first looks do not wait."""
         with suppress(SenseMemoryError):  # the page says what is wrong
             await self._store.persona_recall()
             await self._store.index()
             if self._store.has_mind():
                 await self._store.mind.warm()
+            await self._store.persona_introspect(dry_run=True)  # last: it reads every text for what it claims
 
     async def _session(self, request: Request) -> Response:
         """Who the agent is: for the browser of the session, or for one that exchanges the token now."""
@@ -300,10 +301,15 @@ class Api:
     async def _introspection(self, _request: Request) -> dict[str, Any]:
         """What needs attention. No log is written, because a page asks more often than a user introspects."""
         try:
-            found = _report(await self._store.persona_introspect(dry_run=True))
+            report = await self._store.persona_introspect(dry_run=True)
         except NotSynced:
-            found = _report(IntrospectionReport(created_at=self._clock()))
-        return {**found, "is_whole": self._is_whole()}
+            report = IntrospectionReport(created_at=self._clock())
+        found = _report(report)
+        named = (memory.conflict_of for memory in report.conflicts[:_LISTED_COUNT])
+        lost_to = {path: await self._store.palace.recall(path, revive=False) for path in named if path}
+        counting = {path: _excerpt(memory.value) for path, memory in lost_to.items() if memory is not None}
+        of = {memory.path: memory.conflict_of for memory in report.conflicts[:_LISTED_COUNT]}
+        return {**found, "counting": counting, "conflict_of": of, "is_whole": self._is_whole()}
 
     async def _proposals(self, _request: Request) -> dict[str, Any]:
         """The memories that sessions proposed, oldest first; `accept-proposal` and `reject-proposal` decide about one."""

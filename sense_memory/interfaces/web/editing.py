@@ -32,6 +32,8 @@ MAX_TYPED_CHARS: Final = (
     40  # of a key that has to be typed before its memory is forgotten; for others, the word
 )
 FORGET_WORD: Final = "forget"
+TAB_HEADER: Final = "x-sense-memory-tab"  # which tab of the browser asks; it draws what it changed by itself
+_MAX_TAB_CHARS: Final = 40
 
 
 class EditRoutes:
@@ -64,7 +66,7 @@ class EditRoutes:
             done = await self._made(wanted)
         except EditConflict as error:
             return problem(error, now=await self._now(error.path))
-        self._tell_edited(filter(None, (done.path, done.to)))
+        self._tell_edited(filter(None, (done.path, done.to)), request)
         return {"edit": shape_of(done)}
 
     async def _made(self, wanted: Mapping[str, Any]) -> DoneEdit:
@@ -85,6 +87,8 @@ class EditRoutes:
                 return await session.move(path, to, seen)
             case {"action": "pin" | "unpin" as action, "path": str(path)}:
                 return await session.pin(path, pinned=action == "pin")
+            case {"action": "themes", "path": str(path), "add": [*add], "remove": [*remove]}:
+                return await session.retheme(path, add, remove)
             case {"action": "journal", "value": str(value)}:
                 return await session.journal(value)
             case {"action": "take-back", "number": int(number)}:
@@ -96,9 +100,12 @@ class EditRoutes:
         found = await self._session.find(path)
         return None if found is None else shape_of(found, self._store.clock())
 
-    def _tell_edited(self, paths: Iterable[str]) -> None:
+    def _tell_edited(self, paths: Iterable[str], request: Request) -> None:
+        by = request.headers.get(TAB_HEADER, "")[:_MAX_TAB_CHARS]
         for path in paths:
-            self._live.tell("change", kind="edited", path=path, key=path.rpartition("/")[2], relay=None)
+            self._live.tell(
+                "change", kind="edited", path=path, key=path.rpartition("/")[2], relay=None, by=by
+            )
 
     async def _sync(self, request: Request) -> dict[str, Any]:
         """Bring every relay and the ledger in step now."""
@@ -123,7 +130,7 @@ class EditRoutes:
         if len(names) != count:
             raise InvalidInput(f"this action is for {count} memories; nothing was changed")
         result = await act(*names)
-        self._tell_edited(names)
+        self._tell_edited(names, request)
         return {"done": action, "changed": action != "undo" or result is not None}
 
     def _actions(self) -> Mapping[str, tuple[int, Callable[..., Awaitable[Any]]]]:

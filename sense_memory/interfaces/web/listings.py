@@ -1,4 +1,4 @@
-"""Lists of the page that are read in order: the journal by date, the log, the archive and scenes."""
+"""Lists of the page that are read in order: the journal by date, the log, the archive, scenes and mirrored folders."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from sense_memory.errors import InvalidInput, LedgerError, NotSynced
 from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.web.answers import answering, bounded, number_in, or_nothing, whole_in
 from sense_memory.limits import MAX_RECENT_COUNT
+from sense_memory.mirror.decisions import MirrorReport
 
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from sense_memory.mirror.state import Mirror
     from sense_memory.store import MemoryStore
 
 ENTRIES_COUNT: Final = 100  # of one piece of a list
@@ -47,6 +49,7 @@ class Listings:
             "archive": self._archive,
             "scenes": self._scenes,
             "scene": self._scene,
+            "mirrors": self._mirrors,
         }
         return [Route(f"/api/{name}", answering(read), methods=["GET"]) for name, read in reads.items()]
 
@@ -125,6 +128,19 @@ class Listings:
             found, is_member, forged = [], True, 0
         told = {"scene": shape_of(state), "is_member": is_member, "forged": forged}
         return {**told, **self._piece(request, found[::-1])}
+
+    # ── Mirrored folders ────────────────────────────────────────────────────────────────
+
+    async def _mirrors(self, _request: Request) -> dict[str, Any]:
+        """The mirrored folders of this machine, each with what is not in step; nothing is written, and no relay is asked."""
+        return {"mirrors": [shape_of(await self._mirror(one)) for one in self._store.mirror.all()]}
+
+    async def _mirror(self, mirror: Mirror) -> MirrorReport:
+        """Where a mirrored folder stands; the problem, if it is gone."""
+        try:
+            return await self._store.mirror.plan(mirror.folder)
+        except InvalidInput as error:
+            return MirrorReport(mirror.folder, mirror.project, problem=str(error), is_plan=True)
 
 
 def _zone(name: str) -> tzinfo:

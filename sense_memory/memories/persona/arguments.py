@@ -180,6 +180,15 @@ def _past(given: Mapping[str, Any], now: float) -> dict[str, Any]:
     return found
 
 
+def themes_of(themes: object) -> list[str]:
+    """The themes that were given, checked, each once.
+
+    Raises:
+        InvalidInput: they are no texts, or too long or too many.
+    """
+    return list(dict.fromkeys(_texts("themes", themes, MAX_THEMES_COUNT)))
+
+
 def fields(
     value: object,
     themes: object,
@@ -193,9 +202,9 @@ def fields(
         InvalidInput: a field has the wrong type, or is out of its range.
     """
     found: dict[str, Any] = {"value": arguments.value(value)}
-    texts = [] if themes is None else _texts("themes", themes, MAX_THEMES_COUNT)
+    texts = [] if themes is None else themes_of(themes)
     if texts:
-        found["themes"] = tuple(dict.fromkeys(texts))
+        found["themes"] = tuple(texts)
     if halflife_days is not None:
         found["halflife_days"] = _number("halflife_days", halflife_days, MIN_HALFLIFE_DAYS, MAX_HALFLIFE_DAYS)
     if confidence is not None:

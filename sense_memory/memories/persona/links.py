@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from sense_memory.errors import InvalidInput, TooLargeError
 from sense_memory.ledger import retry_while_moved
+from sense_memory.limits import MAX_THEMES_COUNT
 from sense_memory.memories.persona.palace import EditBatch
 from sense_memory.models import PINNED
 from sense_memory.palace.lifecycle import (
@@ -121,14 +122,28 @@ class LinkEditor:
 
     async def pin(self, name: str, *, pinned: bool) -> str:
         """Add the theme `pinned` to a memory, or remove the theme; returns the path of the memory."""
+        return await self.retheme(name, [PINNED] * pinned, [PINNED] * (not pinned))
+
+    async def retheme(self, name: str, add: Iterable[str], remove: Iterable[str]) -> str:
+        """Add themes to a memory and remove others; returns the path of the memory.
+
+        Raises:
+            InvalidInput: it would have too many themes; nothing was changed.
+        """
+        added, removed = tuple(add), frozenset(remove)
 
         async def attempt() -> str:
             path = await self._names.path_of(name)
             batch = EditBatch(self._palace)
             memory = await batch.get(path)
-            if memory is not None and (PINNED in memory.themes) != pinned:
-                themes = [theme for theme in memory.themes if theme != PINNED] + [PINNED] * pinned
-                batch.change(memory.changed(themes=tuple(themes)))
+            themes = () if memory is None else memory.themes
+            changed = tuple(dict.fromkeys((*(theme for theme in themes if theme not in removed), *added)))
+            if len(changed) > max(MAX_THEMES_COUNT, len(themes)):
+                raise InvalidInput(
+                    f"a memory has at most {MAX_THEMES_COUNT} themes, and {path!r} would have {len(changed)}; nothing was changed"
+                )
+            if memory is not None and changed != themes:
+                batch.change(memory.changed(themes=changed))
                 await batch.write()
             return path
 

@@ -8,6 +8,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.cookies import SimpleCookie
@@ -16,6 +18,7 @@ from select import select
 import pytest
 
 from sense_memory import LocalSigner, MemoryStore
+from tests.interfaces.web.chromium import CHROMIUM, FLAGS
 from tests.time_unit import SECOND
 
 
@@ -112,3 +115,86 @@ def opened(tmp_path, clock):
         return MemoryStore(signer, ledger=tmp_path / "palace.db", background=False, clock=clock)
 
     return open_store
+
+
+# ── A palace that a person works in ─────────────────────────────────────────────────────
+
+DAY = 86_400
+LISA = "people/facts/lisa"
+FAIR = """## Fair
+See [the order](https://example.com/a_b), **soon**.
+
+1. Print
+   - *twelve*
+2. Frame
+
+| what | price |
+|---|---|
+| print | 40 |
+
+```python
+x = "<b>1</b>"
+```
+"""
+
+
+async def memories(store):
+    now = time.time()
+    await store.palace.remember(LISA, "artist in Bremen", source="user")
+    await store.palace.remember("people/facts/emil", "seven")
+    await store.palace.remember("projects/plans/fair", FAIR)
+    await store.palace.connect(LISA, "people/facts/emil")
+    await store.remember("user_timezone", "UTC")
+    for days, text in ((0, "Met Lisa."), (1, "The **press** was late."), (70, "Bought paper.")):
+        await store.journal(text, created_at=now - days * DAY)
+    await store.mind.log.append(
+        "world.observed", {"text": "The door is open.", "degrees": 18}, actor="camera"
+    )
+    await store.mind.log.append("agent.spoke", {"text": "I am there."}, actor="agent")
+    await store.mind.archive.insert("Our table is number 12.", topics=["fair"], title="Letter")
+    scene = await store.mind.scenes.create("studio", as_name="Nora")
+    await scene.append("world.observed", {"text": "The kettle boils."}, actor="Nora")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("work")
+    written(folder, memories)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def elsewhere(home):
+    """Has another process, as an agent is one, work on the ledger."""
+    with ThreadPoolExecutor(1) as others:
+        yield lambda work: others.submit(written, home, work).result(30 * SECOND)
+
+
+@pytest.fixture(scope="module")
+def browser(home):
+    from playwright.sync_api import sync_playwright
+
+    with running(home, "--edit") as server, sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        page = chromium.new_context().new_page()
+        page.set_default_timeout(15_000 * SECOND)
+        page.said = []
+        page.on("console", lambda message: page.said.append(message.text))
+        page.on("pageerror", lambda error: page.said.append(str(error)))
+        page.goto(server.url)
+        page.wait_for_selector("html[data-ready]")
+        page.wait_for_selector("#live:not(.off)")
+        yield page
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser):
+    browser.set_viewport_size({"width": 1_000, "height": 800})
+    browser.evaluate(
+        "() => { document.getElementById('done')?.remove(); document.getElementById('news').replaceChildren(); }"
+    )
+    yield browser
+    refused = [line for line in browser.said if "409 (Conflict)" not in line and "400 (" not in line]
+    browser.said.clear()
+    assert not refused

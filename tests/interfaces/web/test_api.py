@@ -310,6 +310,31 @@ async def test_a_search_without_a_relay_shows_the_memories_of_this_machine(clock
         assert (200, ["press"]) == (status, [hit["path"] for hit in told["hits"]])
 
 
+async def test_mirrored_folders_are_shown_with_what_is_not_in_step_and_why(opened, clock, tmp_path):
+    here, gone = tmp_path / "notes", tmp_path / "gone"
+    for folder in (here, gone):
+        folder.mkdir()
+    (here / "MEMORY.md").write_text("heron\n")
+    async with opened() as store:
+        ask = Client(store, clock)
+        assert {"mirrors": []} == (await ask("/api/mirrors"))[1]
+        await store.mirror.add(here, project="github.com/ada/engine")
+        await store.mirror.sync(here, seconds=0)
+        (here / "new.md").write_text("egret\n")
+        (here / "login.md").write_text("password = hunter2-but-longer-9X\n")
+        await store.mirror.add(gone, project="old")
+        gone.rmdir()
+        told = {one["project"]: one for one in (await ask("/api/mirrors"))[1]["mirrors"]}
+
+        engine = told["github.com/ada/engine"]
+        assert (1, {"new.md": "keep", "login.md": "left"}) == (
+            engine["in_step"],
+            {step["name"]: step["what"] for step in engine["steps"]},
+        )
+        assert "is not a folder" in told["old"]["problem"]
+        assert ["MEMORY.md"] == [file.name for file in await store.mind.files.all()]  # nothing was done
+
+
 async def test_links_join_the_memories_of_the_graph(opened, clock):
     async with opened() as store:
         for key in ("lisa", "emil", "jonas", "alone"):

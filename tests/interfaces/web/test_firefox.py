@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 from contextlib import contextmanager
+from queue import Queue
+from threading import Thread
 
 import pytest
 from websockets.sync.client import connect
@@ -20,7 +22,7 @@ FIREFOX = os.environ.get("FIREFOX") or next(filter(None, map(shutil.which, ("fir
 pytestmark = pytest.mark.skipif(
     FIREFOX is None, reason="no Firefox: install the Debian package firefox-esr, or set FIREFOX to a program"
 )
-VIEWS = ("", "flat", "graph", "graph//people", "review", "journal", "mind", "relays", "search/press", "facet/people/facts", "memory/people%2Ffacts%2Flisa", "log", "archive", "scenes", "new", "done")  # fmt: skip
+VIEWS = ("", "flat", "graph", "graph//people", "review", "journal", "mind", "relays", "mirrors", "search/press", "facet/people/facts", "memory/people%2Ffacts%2Flisa", "log", "archive", "scenes", "new", "done")  # fmt: skip
 BEGIN = """(address) => {
     if (location.hash === address) return;
     document.querySelector("main").setAttribute("aria-busy", "true"); // until the view is drawn
@@ -101,13 +103,19 @@ def firefox(folder):
         stderr=subprocess.PIPE,
         text=True,
     )
+    lines = Queue[str]()  # read to the end, so that what Firefox says never fills the pipe
+    reader = Thread(target=lambda: [lines.put(line) for line in process.stderr], daemon=True)
+    reader.start()
     try:
-        address = next(filter(None, (re.search(r"ws://127\.0\.0\.1:\d+", line) for line in process.stderr)))
+        address = None
+        while address is None:
+            address = re.search(r"ws://127\.0\.0\.1:\d+", lines.get(timeout=60 * SECOND))
         with connect(f"{address.group()}/session", max_size=None) as socket:
             yield Firefox(socket)
     finally:
         process.kill()
         process.wait()
+        reader.join()
         process.stderr.close()
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shlex
-import shutil
 import time
 from urllib.parse import quote
 
@@ -16,26 +14,12 @@ from sense_memory.interfaces.shapes import shape_of
 from sense_memory.models import IntrospectionReport, PersonaMemory
 from sense_memory.palace import current_relevance, current_state
 from sense_memory.plain_text import printed
+from tests.interfaces.web.chromium import ABSENT, CHROMIUM, FLAGS, go, memory
 from tests.interfaces.web.conftest import running, written
 from tests.time_unit import SECOND
 
 
-CHROMIUM = os.environ.get("CHROMIUM") or next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no Chromium: install the Debian package chromium, or set CHROMIUM to a program"
-)
-
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=ABSENT)
 DAY = 86_400
 HOSTILE = {
     "image": '<img src="x" onerror="window.hit = 1"> **and** <b>bold</b>',
@@ -64,6 +48,7 @@ VIEWS = (
     "log",
     "archive",
     "scenes",
+    "mirrors",
     "new/hit",
     "done",
 )
@@ -151,19 +136,6 @@ def browser(server):
 def page(browser):
     browser.set_viewport_size({"width": 1_000, "height": 800})
     return browser
-
-
-def go(page, address):
-    """Open a view, and wait until it is drawn."""
-    page.evaluate(
-        "hash => { document.querySelector('main').replaceChildren(); if (location.hash === hash) dispatchEvent(new Event('hashchange')); else location.hash = hash; }",
-        f"#/{address}",
-    )
-    page.wait_for_selector("main:not([aria-busy]) h1, main:not([aria-busy]) .empty")
-
-
-def memory(path):
-    return f"memory/{quote(path, safe='')}"
 
 
 # ── I-01, I-07 ──────────────────────────────────────────────────────────────────────────
@@ -358,7 +330,9 @@ def test_the_past_has_the_memories_and_the_counts_that_it_had(page):
         return {name: (count, rest) for name, count, *rest in rooms}
 
     go(page, "")
-    today = page.locator(".room", has=page.get_by_text("people", exact=True)).inner_text().split("\n")
+    people = page.locator(".room", has=page.get_by_text("people", exact=True))
+    people.locator("h2", has_text="2 memories").wait_for()  # counted once the canvases have a size
+    today = people.inner_text().split("\n")
     assert ["people", "2 memories"] == today[:2]
     assert "emacs" in page.locator(".room", has_text="Flat memories").inner_text()
 
@@ -436,7 +410,13 @@ def test_an_edit_that_lost_has_the_command_that_settles_it(page, edits):
     report = IntrospectionReport(
         created_at=0, total_memories=1, conflicts=(memory,), reasons={"conflicts": ("lost to an edit",)}
     )
-    told = {**shape_of(report), "decided": 0, "excerpts": {path: memory.value}}
+    told = {
+        **shape_of(report),
+        "decided": 0,
+        "excerpts": {path: memory.value},
+        "conflict_of": {path: "people/facts/lisa's"},
+        "counting": {"people/facts/lisa's": "Lisa teaches linocut."},
+    }
     set_edit = "async (edit) => { const { session } = await import('/js/api.js'); const was = session.edit; session.edit = edit; return was; }"
     was = page.evaluate(set_edit, "yes" if edits else None)
     page.route("**/api/introspection", lambda route: route.fulfill(json=told))
@@ -447,6 +427,8 @@ def test_an_edit_that_lost_has_the_command_that_settles_it(page, edits):
         page.unroute("**/api/introspection")
         page.evaluate(set_edit, was)
 
+    assert "The memory that counts:" in case
+    assert "Lisa teaches linocut." in case  # both texts, to decide
     command = "sense-memory forget " + shlex.quote(path).replace('"\'"', "\\'")
     assert f"If nothing of it is missing in the memory that counts, forget it:\n{command}" in case.replace(
         "\n\n", "\n"
@@ -518,6 +500,7 @@ def test_what_a_session_proposed_is_accepted_or_rejected_in_the_review(page):
     proposed = page.locator("#proposals .cases > li")
     proposed.nth(1).wait_for()
     home = proposed.filter(has_text="Graz")
+    assert re.search(r"\d{4}", home.locator(".reason").inner_text())  # why, and when
     path = home.locator(".path").inner_text()
 
     home.get_by_role("button", name="Accept").click()
@@ -631,5 +614,5 @@ def test_colours_follow_the_system_until_one_chooses(page):
     page.wait_for_selector("html[data-theme=dark]")
     page.get_by_role("button", name="Use light colours").click()
     assert "light" == page.get_attribute("html", "data-theme")
-    page.evaluate("localStorage.clear()")
+    page.evaluate("localStorage.removeItem('theme')")
     assert not page.said

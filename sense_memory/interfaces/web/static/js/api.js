@@ -2,6 +2,8 @@
 
 const PAGE = "sense-memory-page";
 
+export const TAB = crypto.randomUUID(); // the changes that this tab makes come back to it with this name
+
 export const session = { npub: "", agent: "", edit: null, now: 0, counts: {}, relays: 0, version: "" };
 
 export class Refused extends Error {
@@ -32,11 +34,20 @@ export async function get(name, parameters = {}, options = {}) {
 
 /** Change something; only where the server was started with `--edit`. */
 async function post(name, wanted) {
-  const headers = { ...shown(), "content-type": "application/json", "x-sense-memory-edit": session.edit };
-  const done = await answer(await fetch(`/api/${name}`, { method: "POST", headers, body: JSON.stringify(wanted) }));
-  forgetPalace();
-  return done;
+  const headers = { ...shown(), "content-type": "application/json", "x-sense-memory-edit": session.edit, "x-sense-memory-tab": TAB };
+  working += 1;
+  try {
+    return await answer(await fetch(`/api/${name}`, { method: "POST", headers, body: JSON.stringify(wanted) }));
+  } finally {
+    working -= 1;
+    forgetPalace();
+  }
 }
+
+let working = 0;
+
+/** Whether something is being changed, and is not answered yet. */
+export const isWorking = () => working > 0;
 
 /** Carry out a decision of the review. */
 export const act = (action, ...names) => post("act", { action, names });
@@ -62,10 +73,12 @@ export async function open() {
 
 // ── The palace, read in pieces ──────────────────────────────────────────────────────────
 
-let kept = null;
+let kept = null, age = 0;
 
+/** Read the palace anew from now on; what is being read at the moment may be older, and is not kept. */
 export function forgetPalace() {
   kept = null;
+  age += 1;
 }
 
 /** Every row of the palace, now or at a time; `arrived` gets the rows so far, whether that is all, and now, after each piece. */
@@ -74,7 +87,7 @@ export async function palace(at, arrived) {
     arrived?.(kept.rows, true, kept.now);
     return kept;
   }
-  const first = await get("palace", { at });
+  const begun = age, first = await get("palace", { at });
   const rows = first.rows;
   arrived?.(rows, first.next === null, first.now);
   for (let next = first.next; next !== null; ) {
@@ -84,6 +97,6 @@ export async function palace(at, arrived) {
     arrived?.(rows, next === null, first.now);
   }
   const whole = { rows, now: first.now, at: first.at, is_whole: first.is_whole, asked: Date.now() };
-  if (at === undefined) kept = whole;
+  if (at === undefined && begun === age) kept = whole;
   return whole;
 }

@@ -88,6 +88,7 @@ export function growing(list, more, words = "Show more") {
     isBusy = true;
     const isDone = await more();
     isBusy = false;
+    list.dataset.grown = "true"; // more than is drawn at first
     if (isDone) { watch.disconnect(); button.remove(); }
   }
   const watch = new IntersectionObserver((seen) => { if (seen.some((one) => one.isIntersecting)) grow(); }, { rootMargin: "600px" });

@@ -3,8 +3,8 @@
 import { edit, get, session } from "./api.js";
 import { announce, clock, el, empty, memoryLink, quoted, route } from "./dom.js";
 
-const WORDS = { new: "Written", write: "Changed", forget: "Forgotten", move: "Moved", pin: "Pinned", unpin: "Unpinned", journal: "Added to the journal" };
-const BACK = { new: "Take back", write: "Undo", forget: "Bring back", move: "Move back", pin: "Unpin", unpin: "Pin again", journal: "Take back" };
+const WORDS = { new: "Written", write: "Changed", forget: "Forgotten", move: "Moved", pin: "Pinned", unpin: "Unpinned", themes: "Other themes", journal: "Added to the journal" };
+const BACK = { new: "Take back", write: "Undo", forget: "Bring back", move: "Move back", pin: "Unpin", unpin: "Pin again", themes: "Undo", journal: "Take back" };
 
 /** An edit in words, with a link to what it left. */
 function told(done) {

@@ -1,23 +1,26 @@
 // Editing: a new memory, a text in its place with what changes, a move, a pin, forgetting, and a journal entry.
 // A text that changed elsewhere meanwhile is shown, and not replaced.
 
-import { draw } from "./app.js";
+import { draw, drawEdited } from "./app.js";
 import { edit, get, palace, session, synced } from "./api.js";
 import { difference } from "./diff.js";
 import { announce, count, el, heading, quoted, route } from "./dom.js";
 import { showDone } from "./done.js";
+import { placeOfAct, refocus } from "./memory.js";
 
 const drafts = new Map(); // unsaved texts by path, while the page is open
-const open = new Map(); // by path, what an open form does when its memory changes elsewhere
+const open = new Map(); // by path, the form of a text, and what it does when its memory changes elsewhere
 
-/** Whether a text is being written that was not saved. */
-export const isEditing = () => open.size > 0 || Boolean(document.querySelector("main form.write textarea")?.value.trim());
+/** Whether something new is being written that was not saved. */
+export const isEditing = () => [...document.querySelectorAll("main form.write :is(textarea, input)")].some((field) => field.value !== field.defaultValue);
 
 addEventListener("beforeunload", (event) => { if (drafts.size) event.preventDefault(); });
 
 /** Tell an open form that its memory was written elsewhere; returns whether there is such a form. */
 export function changedElsewhere(path) {
-  open.get(path)?.();
+  const [form, told] = open.get(path) ?? [];
+  if (form?.isConnected) told();
+  else open.delete(path);
   return open.has(path);
 }
 
@@ -46,7 +49,7 @@ async function redrawn(back) {
   const isShown = back.to && location.hash === route("memory", back.to);
   if (isShown || (back.action === "forget" && location.hash !== there && location.hash.startsWith("#/facet"))) location.hash = there;
   else if (back.action === "new" && location.hash === there) location.hash = placeOf(back.path);
-  else await draw({ keepsFocus: true });
+  else await drawEdited();
 }
 
 const placeOf = (path) => (path.includes("/") ? route("facet", ...path.split("/").slice(0, 2)) : route("flat"));
@@ -72,17 +75,20 @@ export function editing(memory, text) {
   const buttons = [
     button("Edit", opened(textForm)),
     isPersona ? button(isPinned ? "Unpin" : "Pin", (made) => pin(memory, isPinned, place, made)) : null,
+    isPersona ? button("Themes…", opened(themesForm)) : null,
     button("Move…", opened(moveForm)),
     button("Forget…", opened(forgetForm)),
   ];
-  if (drafts.has(memory.path)) requestAnimationFrame(() => place.isConnected && opened(textForm)(buttons[0]));
+  if (drafts.has(memory.path)) requestAnimationFrame(() => place.isConnected && !place.firstChild && opened(textForm)(buttons[0]));
   return { buttons, place };
 }
 
 async function pin(memory, isPinned, place, made) {
+  const where = placeOfAct(made);
   made.disabled = true;
-  await make({ action: isPinned ? "unpin" : "pin", path: memory.path }, place, () => draw({ keepsFocus: true }));
+  await make({ action: isPinned ? "unpin" : "pin", path: memory.path }, place, drawEdited);
   made.disabled = false;
+  refocus(where);
 }
 
 function textForm(memory, close, text) {
@@ -94,7 +100,7 @@ function textForm(memory, close, text) {
   const save = el("button", { type: "submit", class: "act yes" }, "Save");
   const cancel = el("button", { type: "button", class: "act" }, "Cancel");
   const form = el("form", { class: "edit-form" }, el("label", { for: "edit-text" }, "Text"), field, meanwhile, el("h3", {}, "What changes"), changes, told, el("p", { class: "actions" }, save, cancel, el("span", { class: "note" }, "Ctrl-Enter saves, Escape leaves the text as it was.")));
-  let showing = 0;
+  let showing = 0, isSaving = false;
   function show() {
     const value = field.value, isSame = value === draft.base;
     if (isSame && draft.seen === memory.event_id) drafts.delete(memory.path);
@@ -132,19 +138,21 @@ function textForm(memory, close, text) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (save.disabled) return;
-    save.disabled = true;
-    const found = await make({ action: "write", path: memory.path, value: field.value, seen: draft.seen }, told, async () => { leave(); await draw({ keepsFocus: true }); document.querySelector("main h1")?.focus(); });
+    save.disabled = field.readOnly = isSaving = true; // what were typed now would be lost
+    const saved = () => make({ action: "write", path: memory.path, value: field.value, seen: draft.seen }, told, async () => { const isHere = form.isConnected; leave(); await drawEdited(); if (isHere) document.querySelector("main h1")?.focus(); });
+    let found = await saved();
+    if (found.now?.value === draft.base) { draft.seen = found.now.event_id; found = await saved(); } // only its links or themes are others
     if (found === true) return;
     if (found.now !== undefined) { told.replaceChildren(); compare(found.now); }
-    save.disabled = false;
+    save.disabled = field.readOnly = isSaving = false;
   });
   cancel.addEventListener("click", leave);
   keys(form, leave);
   field.addEventListener("input", show);
-  open.set(memory.path, async () => {
-    if (!form.isConnected) { open.delete(memory.path); return; }
-    compare((await get("memory", { path: memory.path }).catch(() => ({ memory: null }))).memory);
-  });
+  open.set(memory.path, [form, async () => {
+    const { memory: now } = await get("memory", { path: memory.path }).catch(() => ({ memory: null }));
+    if (!isSaving && form.isConnected) compare(now); // otherwise the answer to the edit tells it
+  }]);
   text.hidden = true;
   requestAnimationFrame(show);
   return form;
@@ -158,7 +166,29 @@ function keys(form, leave) {
   });
 }
 
-// ── Move and forget ─────────────────────────────────────────────────────────────────────
+// ── Themes, move and forget ─────────────────────────────────────────────────────────────────────
+
+/** The themes of a text with commas. */
+const themesIn = (text) => [...new Set(text.split(",").map((theme) => theme.trim()).filter(Boolean))];
+
+function themesForm(memory, close) {
+  const before = memory.themes.filter((theme) => theme !== "pinned" && themesIn(theme)[0] === theme && !/[\r\n]/.test(theme)); // others stay
+  const field = el("input", { id: "edit-themes", autocomplete: "off", value: before.join(", ") });
+  const told = el("div"), save = el("button", { type: "submit", class: "act yes" }, "Save"), cancel = el("button", { type: "button", class: "act" }, "Cancel");
+  const form = el("form", { class: "edit-form" }, el("label", { for: "edit-themes" }, "Themes, separated by commas"), field, told, el("p", { class: "actions" }, save, cancel, el("span", { class: "note" }, "The text stays as it is.")));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    if (save.disabled) return;
+    const wanted = themesIn(field.value), add = wanted.filter((theme) => !memory.themes.includes(theme)), remove = before.filter((theme) => !wanted.includes(theme));
+    if (!add.length && !remove.length) { told.replaceChildren(problem("These are the themes that it has.")); return; }
+    save.disabled = true;
+    await make({ action: "themes", path: memory.path, add, remove }, told, () => { const isHere = form.isConnected; if (isHere) close(); return isHere ? drawEdited() : null; });
+    save.disabled = false;
+  });
+  cancel.addEventListener("click", close);
+  keys(form, close);
+  return form;
+}
 
 function moveForm(memory, close) {
   const isPersona = memory.kind === "palace";
@@ -172,7 +202,7 @@ function moveForm(memory, close) {
     event.preventDefault();
     const to = field.value.trim();
     if (to === memory.path) { told.replaceChildren(problem("This is where it is.")); return; }
-    await make({ action: "move", path: memory.path, to, seen: memory.event_id }, told, (done) => { location.hash = route("memory", done.to); });
+    await make({ action: "move", path: memory.path, to, seen: memory.event_id }, told, (done) => { if (form.isConnected) location.hash = route("memory", done.to); });
   });
   cancel.addEventListener("click", close);
   keys(form, close);
@@ -191,7 +221,7 @@ function forgetForm(memory, close) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (forget.disabled) return;
-    await make({ action: "forget", path: memory.path, seen: memory.event_id, typed: field.value }, told, () => { location.hash = placeOf(memory.path); });
+    await make({ action: "forget", path: memory.path, seen: memory.event_id, typed: field.value }, told, () => { if (form.isConnected) location.hash = placeOf(memory.path); });
   });
   cancel.addEventListener("click", close);
   keys(form, close);
@@ -215,7 +245,7 @@ export async function showNew(given = "") {
   const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace"), " / New"), heading("New memory"));
   if (!session.edit) return [title, readOnly()];
   const path = el("input", { id: "new-path", autocomplete: "off", spellcheck: "false", list: "known-places", placeholder: "people/facts/lisa" });
-  path.value = given;
+  path.defaultValue = given;
   const text = el("textarea", { id: "new-text", rows: 5, spellcheck: "true", dir: "auto" });
   const themes = el("input", { id: "new-themes", autocomplete: "off", placeholder: "art, bremen" });
   const told = el("div"), save = el("button", { type: "submit", class: "act yes" }, "Save");
@@ -224,10 +254,11 @@ export async function showNew(given = "") {
     el("label", { for: "new-text" }, "Text"), text, el("label", { for: "new-themes" }, "Themes, separated by commas (not needed)"), themes, told, el("p", { class: "actions" }, save, el("span", { class: "note" }, "Ctrl-Enter saves.")));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    save.disabled = true;
-    const named = themes.value.split(",").map((theme) => theme.trim()).filter(Boolean);
-    const found = await make({ action: "write", path: path.value.trim(), value: text.value, seen: null, ...(named.length && path.value.includes("/") ? { themes: named } : {}) }, told, (done) => { text.value = ""; location.hash = route("memory", done.path); });
-    save.disabled = false;
+    if (save.disabled) return;
+    save.disabled = text.readOnly = true;
+    const named = themesIn(themes.value);
+    const found = await make({ action: "write", path: path.value.trim(), value: text.value, seen: null, ...(named.length && path.value.includes("/") ? { themes: named } : {}) }, told, (done) => { if (form.isConnected) location.hash = route("memory", done.path); form.reset(); });
+    save.disabled = text.readOnly = false;
     if (found !== true && found.now) {
       told.replaceChildren(el("div", { class: "meanwhile", role: "alert" }, el("p", {}, "There is a memory at this path. Nothing was saved. It says:"), quoted(found.now.value, "p", "diff"), el("p", {}, el("a", { href: route("memory", found.now.path) }, "Open it, to edit it there"))));
     }
@@ -247,9 +278,10 @@ export function entryForm() {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     if (!text.value.trim()) { text.focus(); return; }
-    save.disabled = true;
+    if (save.disabled) return;
+    save.disabled = text.readOnly = true;
     await make({ action: "journal", value: text.value }, told, async () => { text.value = ""; await draw({ keepsFocus: true }); document.getElementById("entry-text")?.focus(); });
-    save.disabled = false;
+    save.disabled = text.readOnly = false;
   });
   keys(form, () => {});
   return form;

@@ -16,6 +16,7 @@ export async function showFacet(domain = "", facet = "") {
   const title = el("div", {}, el("p", { class: "crumbs" }, el("a", { href: "#/" }, "Palace"), " / ", el("span", { text: domain })), heading(facet));
   if (!memories.length) return [title, nothing(whole, "No memories in this facet", "There is no memory in it, or none any more.")];
   const list = el("ul", { class: "rows" });
+  if (wanted.facet !== `${domain}/${facet}`) Object.assign(wanted, { facet: `${domain}/${facet}`, words: "", theme: "", states: new Set() });
   const holder = el("div"), tools = memories.length > 3 ? chooser(memories, () => show()) : null;
   let items = [], chosen = [], shown = 0, waiting = 0;
   function more() {
@@ -48,28 +49,36 @@ const ORDERS = {
   name: ["By name", byPath],
 };
 const kept = { order: "relevance" }; // from one facet to the next
+const wanted = { facet: "", words: "", theme: "", states: new Set() }; // of one facet: what is written elsewhere meanwhile changes no choice
 const fold = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
 
 /** The fields above the list: an order, words, a theme and states; `changed` is called after each choice. */
 function chooser(memories, changed) {
   const option = (value, words, isChosen) => el("option", { value, selected: isChosen }, words);
   const order = el("select", {}, Object.entries(ORDERS).map(([name, [words]]) => option(name, words, name === kept.order)));
-  const words = el("input", { type: "search", placeholder: "Words", autocomplete: "off", spellcheck: "false" });
+  const words = el("input", { type: "search", placeholder: "Words", autocomplete: "off", spellcheck: "false", value: wanted.words });
   const counts = new Map();
   for (const memory of memories) for (const theme of new Set(memory.themes)) counts.set(theme, (counts.get(theme) ?? 0) + 1);
   const themes = [...counts].sort(([one, most], [other, more]) => more - most || one.localeCompare(other)).slice(0, THEMES);
-  const theme = themes.length ? el("select", {}, option("", "All themes"), themes.map(([name, times]) => option(name, `${name} (${number(times)})`))) : null;
-  const states = STATES.map((state) => el("button", { type: "button", class: `plain state ${state}`, "aria-pressed": "false", value: state }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`));
-  for (const state of states) state.addEventListener("click", () => { state.setAttribute("aria-pressed", String(state.getAttribute("aria-pressed") === "false")); changed(); });
+  const theme = themes.length ? el("select", {}, option("", "All themes"), themes.map(([name, times]) => option(name, `${name} (${number(times)})`, name === wanted.theme))) : null;
+  const states = STATES.map((state) => el("button", { type: "button", class: `plain state ${state}`, "aria-pressed": String(wanted.states.has(state)), value: state }, el("span", { "aria-hidden": "true" }, GLYPHS[state]), ` ${state}`));
+  for (const state of states) {
+    state.addEventListener("click", () => {
+      if (!wanted.states.delete(state.value)) wanted.states.add(state.value);
+      state.setAttribute("aria-pressed", String(wanted.states.has(state.value)));
+      changed();
+    });
+  }
   order.addEventListener("change", () => { kept.order = order.value; changed(); });
-  for (const field of [words, theme]) field?.addEventListener("input", changed);
+  words.addEventListener("input", () => { wanted.words = words.value; changed(); });
+  theme?.addEventListener("input", () => { wanted.theme = theme.value; changed(); });
   const field = (name, input) => input && el("label", {}, name, input);
   const box = el("section", { class: "ask choices", "aria-label": "Which memories, in which order" }, field("Order", order), field("With these words", words), field("Theme", theme), el("div", { class: "states", role: "group", "aria-label": "States" }, states));
   return {
     box,
     choose(items) {
-      const wanted = fold(words.value).split(/\s+/).filter(Boolean), pressed = states.filter((state) => state.getAttribute("aria-pressed") === "true").map((state) => state.value);
-      const fits = ({ memory, state }) => (!pressed.length || pressed.includes(state)) && (!theme?.value || memory.themes.includes(theme.value)) && (!wanted.length || wanted.every((word) => fold(`${memory.key} ${memory.excerpt} ${memory.themes.join(" ")}`).includes(word)));
+      const said = fold(words.value).split(/\s+/).filter(Boolean);
+      const fits = ({ memory, state }) => (!wanted.states.size || wanted.states.has(state)) && (!theme?.value || memory.themes.includes(theme.value)) && said.every((word) => fold(`${memory.key} ${memory.excerpt} ${memory.themes.join(" ")}`).includes(word));
       return items.filter(fits).sort(ORDERS[order.value][1]);
     },
   };

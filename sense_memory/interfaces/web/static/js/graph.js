@@ -45,6 +45,7 @@ function choices(told, nodes, edges, path, domain, drawn) {
     box.addEventListener("click", () => {
       if (!hidden.delete(name)) hidden.add(name);
       box.setAttribute("aria-pressed", String(!hidden.has(name)));
+      drawn.box.toggleAttribute("data-held", hidden.size > 0); // a choice, which is not lost to what happens elsewhere
       drawn.filter((node) => !hidden.has(`domain ${node.memory.domain}`), (edge) => !hidden.has(edge.kind));
     });
     return box;
@@ -139,6 +140,7 @@ function zoomable(drawing, home, changed) {
   let box = [...home];
   function set() {
     drawing.setAttribute("viewBox", box.map((value) => value.toFixed(1)).join(" "));
+    drawing.toggleAttribute("data-held", box.some((value, side) => Math.abs(value - home[side]) > 1));
     changed(box);
   }
   function zoom(factor, x = 0.5, y = 0.5) {

@@ -27,11 +27,7 @@ async function reading(all) {
     try {
       const response = await changes();
       if (response.status === 401) { all("connected", false); return; } // another browser has the page now
-      if (response.ok) {
-        all("connected", true);
-        if (isAgain) all("missed", {});
-        await events(response.body, all);
-      }
+      if (response.ok) await events(response.body, all, isAgain);
     } catch { /* the server has ended, or the connection broke: tried again below */ }
     all("connected", false);
     isAgain = true; // whatever changes until the next stream is missed
@@ -40,8 +36,8 @@ async function reading(all) {
   }
 }
 
-/** Hand over the events of a stream until it ends. */
-async function events(body, all) {
+/** Hand over the events of a stream until it ends. From `hello` on nothing is missed; what came before it is, `isAgain`. */
+async function events(body, all, isAgain) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let held = "";
   for (;;) {
@@ -51,7 +47,10 @@ async function events(body, all) {
     held = frames.pop();
     for (const frame of frames) {
       const name = /^event: (\w+)$/m.exec(frame)?.[1], data = /^data: (.*)$/m.exec(frame)?.[1];
-      if (name && name !== "hello") all(name, JSON.parse(data));
+      if (name === "hello") {
+        all("connected", true);
+        if (isAgain) all("missed", {});
+      } else if (name) all(name, JSON.parse(data));
     }
   }
 }

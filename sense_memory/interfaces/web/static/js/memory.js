@@ -18,7 +18,7 @@ export function button(words, action, names, done, kind = "") {
   const made = el("button", { type: "button", class: `act ${kind}` }, words);
   made.addEventListener("click", async () => {
     made.disabled = true;
-    const place = [...document.querySelectorAll("main .act")].indexOf(made);
+    const place = placeOfAct(made);
     try {
       const result = await act(action, ...names);
       announce(result.changed ? done : "There was nothing to change.");
@@ -33,8 +33,11 @@ export function button(words, action, names, done, kind = "") {
   return made;
 }
 
+/** Which one a button is of those of the view. */
+export const placeOfAct = (button) => [...document.querySelectorAll("main .act")].indexOf(button);
+
 /** Put the focus on the button that replaced the pressed one, or on the title; otherwise Tab would begin at the top. */
-function refocus(place) {
+export function refocus(place) {
   const left = [...document.querySelectorAll("main .act")], title = document.querySelector("main h1");
   if (document.activeElement !== document.body) return;
   if (title) title.tabIndex = -1;

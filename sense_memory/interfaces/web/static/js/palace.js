@@ -12,15 +12,13 @@ import { moments, timeline } from "./timeline.js";
 const DAY = 86400;
 
 export async function showPalace() {
-  let isPart = false;
+  let isPart = false, rest = null;
   const whole = await new Promise((done, failed) => { // the first piece is drawn at once, the whole when it is here
     const reading = palace(undefined, (rows, isWhole, now) => {
       if (!isWhole && !isPart) { isPart = true; done({ rows: [...rows], now }); }
     });
-    reading.then((all) => {
-      if (isPart) document.dispatchEvent(new CustomEvent("whole"));
-      else done(all);
-    }, failed);
+    rest = reading;
+    reading.then(done, failed);
   });
   moments.now = whole.now;
   if (!moments.at || Math.abs(moments.at - whole.now) < DAY) moments.at = whole.now;
@@ -73,8 +71,9 @@ export async function showPalace() {
   requestAnimationFrame(begin);
   document.addEventListener("painted", () => { if (rooms.isConnected) paint(last); });
   if (isPart) {
-    rooms.append(el("p", { class: "loading" }, "Opening more memories…"));
-    document.addEventListener("whole", () => { if (rooms.isConnected) draw({ keepsFocus: true }); }, { once: true });
+    const more = el("p", { class: "loading" }, "Opening more memories…");
+    rooms.append(more);
+    requestAnimationFrame(() => rest.then(() => { if (rooms.isConnected) draw({ keepsFocus: true }); }, () => more.replaceChildren("The rest of the memories could not be read. Open the page anew to try it again.")));
   }
   rooms.style.columnCount = Math.min(4, rooms.querySelectorAll(".room").length); // and no more than fit, by the width of a column
   return [title, highlights(memories, whole.now), time?.box, rooms].filter(Boolean);

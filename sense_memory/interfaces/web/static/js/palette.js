@@ -14,7 +14,7 @@ const COMMANDS = [
   ["Edits of this run, to take back", route("done"), true],
   ["Palace", "#/"], ["Graph", route("graph")], ["Review", route("review")], ["Journal", route("journal")], ["Mind", route("mind")],
   ["Log of the mind", route("log")], ["Archive of the mind", route("archive")], ["Scenes", route("scenes")], ["What an agent gets for a question", route("prompt")],
-  ["Flat memories", route("flat")], ["Relays", route("relays")],
+  ["Flat memories", route("flat")], ["Relays", route("relays")], ["Mirrored folders", route("mirrors")],
   ["Change between light and dark colours", null, false, () => document.getElementById("theme").click()],
 ].map(([words, address, writes = false, run]) => ({ words, address, writes, run }));
 

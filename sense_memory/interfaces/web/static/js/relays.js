@@ -9,7 +9,8 @@ export async function showRelays() {
   const told = await get("relays");
   const title = el("h1", {}, "Relays");
   const held = el("p", { class: "lead" }, `This machine holds ${count(told.heads, "record")}: ${count(told.memories, "memory", "memories")}, ${count(told.journal_entries, "journal entry", "journal entries")}, and those of the mind.${told.drafts ? ` ${count(told.drafts, "draft")} ${told.drafts === 1 ? "is" : "are"} in no memory.` : ""}`);
-  if (!told.relays.length) return [title, held, empty("No relays are configured", "Everything is on this machine only. If the machine is lost, the memory is lost.", "sense-memory relays add wss://relay.example")];
+  const mirrors = el("p", { class: "note" }, el("a", { href: "#/mirrors" }, "Mirrored folders"), ", which are kept the same on all machines");
+  if (!told.relays.length) return [title, held, mirrors, empty("No relays are configured", "Everything is on this machine only. If the machine is lost, the memory is lost.", "sense-memory relays add wss://relay.example")];
   const elsewhere = told.relays.filter((relay) => relay.holds_all && !relay.is_local).length;
   const fate = told.relays.every((relay) => relay.is_local) ? "the memory would be lost: its only relays are on this machine. Add one elsewhere: sense-memory relays add wss://relay.example" : "a part of the memory would be lost: no relay elsewhere has all of it. Run sense-memory sync.";
   const verdict = elsewhere
@@ -18,7 +19,7 @@ export async function showRelays() {
   const copies = el("p", { class: "note" }, "A copy of this data folder, as in the image of a container, is a device of its own: what both wrote is kept, and sync names what lost.");
   const sign = (kind, words) => el("span", {}, el("span", { class: "holding", "aria-hidden": "true" }, kind && el("i", { class: kind })), words);
   const legend = el("p", { class: "holding-legend" }, sign("held", "shown: the relay has sent it back"), sign("promised", "accepted: the relay says it kept it"), sign("", "missing there"));
-  return [title, held, verdict, legend, el("div", { class: "relays" }, told.relays.map((relay) => one(relay, told))), copies];
+  return [title, held, verdict, legend, el("div", { class: "relays" }, told.relays.map((relay) => one(relay, told))), mirrors, copies];
 }
 
 function one(relay, told) {

@@ -2,7 +2,7 @@
 
 import { get, session } from "./api.js";
 import { GLYPHS, STATES } from "./decay.js";
-import { count, el, empty, memoryLink, nothing, number, quoted, visible } from "./dom.js";
+import { count, day, el, empty, memoryLink, nothing, number, quoted, route, timeOf, visible } from "./dom.js";
 import { button } from "./memory.js";
 
 const TITLES = {
@@ -18,6 +18,9 @@ const TITLES = {
   suggested_compressions: ["Large domains", "The active memories of each would fill a prompt."],
 };
 
+/** Why something was proposed. */
+const WHY = { asked: "asked to be remembered", instruction: "an instruction", preference: "a preference", family: "about the family", project: "about a project" };
+
 export async function showReview() {
   const [told, { proposals }] = await Promise.all([get("introspection"), get("proposals")]);
   const title = el("h1", {}, "Review");
@@ -29,7 +32,7 @@ export async function showReview() {
   const pairs = told.decided;
   const decided = pairs ? el("p", { class: "note decided" }, `${count(pairs, "contradiction")} ${pairs === 1 ? "is" : "are"} decided, and not listed here.`) : null;
   if (!lists.length && !proposed) return [title, head, decided, empty("All in order", "Nothing to decide, no suggestion, nothing forgotten.")].filter(Boolean);
-  return [title, head, decided, note, el("div", { class: "reviews" }, proposed, lists.map((list) => section(list, told.excerpts)))].filter(Boolean);
+  return [title, head, decided, note, el("div", { class: "reviews" }, proposed, lists.map((list) => section(list, told)))].filter(Boolean);
 }
 
 /** The memories that sessions proposed: nothing of them is in the palace before somebody accepts it. */
@@ -46,33 +49,37 @@ function proposal(one) {
     return made;
   };
   return el("li", {}, el("p", { class: "case-memory" }, el("span", { class: "path", text: one.path, dir: "auto" }), quoted(one.value, "span", "case-text")),
-    one.replaces ? el("p", { class: "note" }, "Now there: ", quoted(one.replaces)) : null,
+    el("p", { class: "reason" }, `${WHY[one.reason] ?? visible(one.reason)} · `, one.conversation ? ["said in ", el("a", { href: route("conversation", one.conversation), text: one.conversation, dir: "auto" }), " "] : null, timeOf(one.at, day(one.at))),
+    one.replaces ? el("div", { class: "meanwhile" }, el("p", {}, "Accepting it replaces what is there now:"), quoted(one.replaces, "p", "case-text")) : null,
+    one.themes.length ? el("p", {}, one.themes.map((theme) => el("span", { class: "chip", text: theme, dir: "auto" }))) : null,
     session.edit ? el("p", { class: "actions" }, act("Accept", "accept-proposal", "Accepted", "yes"), act("Reject", "reject-proposal", "Rejected")) : null);
 }
 
-function section(list, excerpts) {
+function section(list, told) {
   const [title, lead] = TITLES[list.name] ?? [list.name, ""];
   const first = list.items.slice(0, 8), rest = list.items.slice(8);
   const left = list.count - list.items.length;
   return el("section", { class: `review ${list.name}`, id: list.name },
     el("h2", {}, title, el("small", {}, number(list.count))), el("p", { class: "note" }, lead),
-    list.count ? el("ul", { class: "cases" }, first.map((item) => one(list.name, item, excerpts))) : null,
-    rest.length ? el("details", {}, el("summary", {}, `${number(rest.length)} more`), el("ul", { class: "cases" }, rest.map((item) => one(list.name, item, excerpts)))) : null,
+    list.count ? el("ul", { class: "cases" }, first.map((item) => one(list.name, item, told))) : null,
+    rest.length ? el("details", {}, el("summary", {}, `${number(rest.length)} more`), el("ul", { class: "cases" }, rest.map((item) => one(list.name, item, told)))) : null,
     left > 0 ? el("p", { class: "note" }, `${count(left, "further one", "further ones")}: sense-memory palace introspect`) : null,
     list.bounded ? el("p", { class: "note" }, list.bounded) : null);
 }
 
-function one(name, item, excerpts) {
-  const { paths } = item;
+function one(name, item, told) {
+  const { paths } = item, { excerpts } = told;
   const body = item.name ? el("p", {}, el("b", { text: item.name, dir: "auto" })) : paths.map((path) => el("p", { class: "case-memory" }, memoryLink(path), quoted(excerpts[path] ?? "", "span", "case-text")));
-  return el("li", {}, body, item.reason ? el("p", { class: "reason" }, visible(item.reason)) : null, name === "conflicts" ? lost(paths[0]) : session.edit ? decisions(name, paths) : null);
+  return el("li", {}, body, item.reason ? el("p", { class: "reason" }, visible(item.reason)) : null, name === "conflicts" ? lost(paths[0], told) : session.edit ? decisions(name, paths) : null);
 }
 
-/** How an edit that lost is settled: on its page, or by the command that is there to copy. */
-function lost(path) {
+/** What an edit lost to, and how it is settled: on its page, or by the command that is there to copy. */
+function lost(path, { conflict_of: of = {}, counting = {} }) {
+  const winner = of[path];
   const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const agent = session.agent && session.agent !== "default" ? ` --agent ${quote(session.agent)}` : "";
-  return [el("p", { class: "note" }, "If nothing of it is missing in the memory that counts, forget it:"), el("p", {}, el("code", { dir: "ltr" }, `sense-memory${agent} forget ${quote(path)}`))];
+  return [winner ? el("p", { class: "case-memory" }, el("span", { class: "note" }, counting[winner] === undefined ? "The memory that counted is gone: " : "The memory that counts:"), memoryLink(winner), counting[winner] === undefined ? null : quoted(counting[winner], "span", "case-text")) : null,
+    el("p", { class: "note" }, "If nothing of it is missing in the memory that counts, forget it:"), el("p", {}, el("code", { dir: "ltr" }, `sense-memory${agent} forget ${quote(path)}`))];
 }
 
 function decisions(name, paths) {

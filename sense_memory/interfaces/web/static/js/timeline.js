@@ -95,6 +95,7 @@ export function timeline(memories, moved, { keeps = () => true, flatAt = async (
   function stop() {
     cancelAnimationFrame(playing);
     play.textContent = "Play the year ahead";
+    delete play.dataset.held;
     return 0;
   }
 
@@ -110,6 +111,7 @@ export function timeline(memories, moved, { keeps = () => true, flatAt = async (
       return;
     }
     play.textContent = "Pause";
+    play.dataset.held = "true"; // not drawn anew while it plays
     playing = requestAnimationFrame(step);
   });
 
