@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _MAX_NEAR: Final = 3  # names that are suggested
 _ALIKE: Final = 0.75  # the least similarity of a suggestion, 0 to 1: a typing error, not another word
 
+_SEPARATORS: Final = str.maketrans("_ .", "---")
+
 
 # ── Paths ───────────────────────────────────────────────────────────────────────────────
 
@@ -178,9 +180,20 @@ def no_memory(name: str, status: Status, names: Collection[str] = ()) -> Command
 
 
 def did_you_mean(name: str, names: Collection[str]) -> str:
-    """A question that suggests similar names, after a full stop; empty if no name is similar."""
-    near = get_close_matches(name, dict.fromkeys(names), _MAX_NEAR, _ALIKE)
+    """A question that suggests similar names, after a full stop; empty if no name is similar.
+
+    Capital letters, and what separates words, make no difference: programs whose memories were imported write `Emil_Brandt`.
+    """
+    alike: dict[str, list[str]] = {}
+    for one in dict.fromkeys(names):
+        alike.setdefault(_folded(one), []).append(one)
+    close = get_close_matches(_folded(name), alike, _MAX_NEAR, _ALIKE)
+    near = [one for folded in close for one in alike[folded]][:_MAX_NEAR]
     return f". Did you mean {some(near, _MAX_NEAR)}?" if near else ""
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold().translate(_SEPARATORS)
 
 
 def nothing_forgotten(stop: CommandFailed, absent: Sequence[str], names: Collection[str]) -> CommandFailed:
@@ -308,10 +321,10 @@ def _asked(status: Status) -> str:
     if not status.relays:
         return "no relays are configured"
     if not times:
-        return "no relay ever showed everything"
+        return "no relay was ever read completely"
     unsure = len(status.relays) - len(times)
-    never = f"; {quantity(unsure, 'relay')} never showed everything" if unsure else ""
-    return f"{quantity(len(times), 'relay')} last showed everything {age(max(times), time.time())}{never}"
+    never = f"; {quantity(unsure, 'relay')} never read completely" if unsure else ""
+    return f"{quantity(len(times), 'relay')} last read completely {age(max(times), time.time())}{never}"
 
 
 async def note_missing(store: MemoryStore, targets: Sequence[str]) -> None:

@@ -84,7 +84,7 @@ _WORDS: Final = (  # typer repeats pydantic's messages, which are written for pr
 
 _TEXTS: Final = ("VALUE", "TEXT")  # arguments that may have several words
 
-_UsageError: Any = typer.BadParameter.__mro__[1]  # not exported, and its module has changed
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # not exported, and its module has changed
 _is_dashed = re.compile(r"No such option: -(?!-)").match
 _is_secret = re.compile(r"\s*n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}\s*", re.IGNORECASE).fullmatch
 
@@ -105,7 +105,7 @@ class Commands(Group):
             _end(ExitCode.USAGE, "UsageError", problem, for_programs=for_programs)
         try:
             context = super().make_context(info_name, args, parent, **extra)
-        except _UsageError as error:
+        except USAGE_ERROR as error:
             _end_of_usage(error, for_programs=for_programs)
         context.meta[_FOR_PROGRAMS] = for_programs
         context.with_resource(known_to_program(context))
@@ -120,7 +120,7 @@ class Commands(Group):
         except SenseMemoryError as error:
             code = ExitCode.USAGE if isinstance(error, InvalidInput) else ExitCode.ERROR
             _end(code, type(error).__name__, with_options(error), for_programs=_wants_json(ctx))
-        except _UsageError as error:
+        except USAGE_ERROR as error:
             _end_of_usage(error, for_programs=_wants_json(ctx) or ctx.meta[_FOR_PROGRAMS])
         except OSError as error:
             where = f"{error.filename}: " if error.filename is not None else ""

@@ -135,10 +135,10 @@ def test_a_missing_key_names_the_relays_it_was_last_in_step_with(agent, relay):
 
     result = agent("--relay", relay, "recall", "x", code=4)
 
-    assert "(1 relay last showed everything " in result.stderr
+    assert "(1 relay last read completely " in result.stderr
     nowhere = "ws://127.0.0.1:9"
     result = agent("--relay", relay, "--relay", nowhere, "recall", "x", code=4)
-    assert result.stderr.endswith("; 1 relay never showed everything)\n")
+    assert result.stderr.endswith("; 1 relay never read completely)\n")
 
 
 def test_a_key_that_breaks_the_rules_exits_with_2(agent):
