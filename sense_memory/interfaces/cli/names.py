@@ -46,8 +46,8 @@ def parts(path: str) -> tuple[str, str, str]:
     found = shown_path(path).split("/")
     if len(found) != 3 or not all(found):
         raise InvalidAddress(
-            "give a path DOMAIN/FACET/KEY, such as people/facts/lisa, or a flat key, which has no '/'; "
-            f"{path!r} is neither"
+            f"{path!r} is neither a flat key, which has no '/', nor a path DOMAIN/FACET/KEY, such as "
+            "people/facts/lisa"
         )
     return found[0], found[1], found[2]
 
@@ -62,7 +62,7 @@ def place(text: str | None) -> tuple[str | None, str | None]:
         return None, None
     domain, *rest = text.rstrip("/").split("/")
     if not domain or len(rest) > 1 or not all(rest):
-        raise InvalidAddress(f"give a DOMAIN or DOMAIN/FACET, such as people or people/facts, not {text!r}")
+        raise InvalidAddress(f"{text!r} is neither a DOMAIN nor DOMAIN/FACET, such as people or people/facts")
     return domain, rest[0] if rest else None
 
 
