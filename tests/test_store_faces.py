@@ -55,7 +55,7 @@ async def test_the_specifications_names_are_calls_of_the_palace(signer):
 
 @pytest.mark.parametrize("name", ["/a/b", "a//b", "a/b/", "/", "a/b", "a/b/c/d"])
 async def test_what_is_neither_a_key_nor_a_path_is_refused_by_what_it_should_be(signer, name):
-    said = f"give a key, or a path domain/facet/key, and not '{name}'"
+    said = f"'{name}' is neither a key nor a path domain/facet/key"
     async with MemoryStore(signer, ledger=":memory:") as store:
         for call in (store.recall, store.palace.recall, store.forget, store.history):
             with pytest.raises(InvalidAddress) as refused:
@@ -68,7 +68,7 @@ async def test_of_many_names_one_that_is_no_text_forgets_none(signer):
         await store.remember("zone", "Lisbon")
         with pytest.raises(InvalidAddress) as refused:
             await store.forget_many(["zone", None])
-        assert str(refused.value) == "give the name of a memory as text, not NoneType; nothing was forgotten"
+        assert str(refused.value) == "the name of a memory must be text, not NoneType; nothing was forgotten"
         assert (await store.recall("zone")).value == "Lisbon"
 
 

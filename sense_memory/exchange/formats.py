@@ -228,7 +228,7 @@ def read(path: Path, format_: str = "") -> ReaderResult:
     check_name(format_)
     name, files = (format_, open_files(path)) if format_ else recognise(path)
     if files is None or name == EVENTS:
-        raise InvalidInput(f"use `store.import_`; {path} contains events")
+        raise InvalidInput(f"{path} contains events; use `store.import_`")
     if name == "file":
         return _json_files(files)
     return FORMATS[name].read(files)

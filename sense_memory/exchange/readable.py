@@ -377,7 +377,7 @@ def _write_folder(
 ) -> None:
     """Write a temporary folder beside the target, and rename it when it is complete."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InvalidInput(f"give a new folder; {target} exists and is not empty, and was not touched")
+        raise InvalidInput(f"{target} exists and is not empty, and was not touched; give a new folder")
     part = target.parent / f".{target.name}-{secrets.token_hex(4)}.part"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -500,7 +500,7 @@ def _read_note(source: Source, raw: bytes) -> Item:
         text = text_of(raw)[0]
     note = front_matter.split(text)
     if KIND_FIELD not in note.values:
-        raise InvalidInput("import this file alone with --as notes; it is not part of the export")
+        raise InvalidInput("this file is not part of the export; import it alone, with --as notes")
     values = {name: _value(note.lines[name], note.values[name]) for name in note.values}
     text = note.body.removesuffix("\n")
     first, _, _ = raw.partition(b"\n")

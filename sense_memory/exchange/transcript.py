@@ -132,7 +132,7 @@ def without_tags(text: str) -> str:
 def _lines(path: Path) -> Iterator[bytes]:
     """The lines in the last `MAX_BYTES` of a file. Opening does not block if the path is a named pipe."""
     if not path.is_absolute():
-        raise InvalidInput("give the absolute path of the transcript")
+        raise InvalidInput("the path of the transcript is not absolute")
     descriptor = open_plain(path)
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
         status = os.fstat(descriptor)

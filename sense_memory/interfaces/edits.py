@@ -134,7 +134,7 @@ class EditSession:
         entry = next((entry for entry in self._entries if entry.done.number == number), None)
         if entry is None or entry.done.is_taken_back:
             raise InvalidInput(
-                f"edit {number} was taken back already, or is not among the last {MAX_EDITS} of this run; nothing was changed"
+                f"edit {number} was taken back already, or is not among the last {MAX_EDITS} of this run"
             )
         await entry.undo()
         entry.done = replace(entry.done, is_undoable=False, is_taken_back=True)
@@ -167,7 +167,7 @@ class EditSession:
         """The memory at a path, which is not revived. Raises InvalidInput where there is none."""
         found = await self.find(path)
         if found is None:
-            raise InvalidInput(f"there is no memory {path!r}; nothing was changed")
+            raise InvalidInput(f"there is no memory {path!r}")
         return found
 
     async def _seen(self, path: str) -> Memory | PersonaMemory:

@@ -152,7 +152,7 @@ class SenseMemoryStore(BaseStore):  # type: ignore[misc]  # mypy reads no framew
     def _memory(self, op: PutOp) -> MemoryFields:
         """The fields of the palace memory of one item."""
         if not op.namespace:
-            raise InvalidInput("a namespace cannot be empty; nothing was written")
+            raise InvalidInput("a namespace cannot be empty")
         domain, facet, key = palace_name(op.namespace, op.key)
         half_life = MAX_HALFLIFE_DAYS if op.ttl is None else halflife_days(op.ttl)
         ttl = op.ttl if half_life == MIN_HALFLIFE_DAYS else None
@@ -356,19 +356,19 @@ def _checked(op: Op) -> Op:
     if isinstance(op, GetOp | PutOp):
         op = op._replace(namespace=_labels(op.namespace))
         if not isinstance(op.key, str):
-            raise InvalidInput(f"a key must be text, not {type(op.key).__name__}; nothing was done")
+            raise InvalidInput(f"a key must be text, not {type(op.key).__name__}")
         if isinstance(op, PutOp) and not isinstance(op.value, dict | None):
-            raise InvalidInput(f"a value must be a dict, not {type(op.value).__name__}; nothing was written")
+            raise InvalidInput(f"a value must be a dict, not {type(op.value).__name__}")
     elif isinstance(op, SearchOp):
         op = op._replace(namespace_prefix=_labels(op.namespace_prefix))
         if not isinstance(op.filter, dict | None):
-            raise InvalidInput(f"a filter must be a dict, not {type(op.filter).__name__}; nothing was done")
+            raise InvalidInput(f"a filter must be a dict, not {type(op.filter).__name__}")
     elif isinstance(op, ListNamespacesOp):
         op = op._replace(match_conditions=_conditions(op.match_conditions))
         if op.max_depth is not None:
             _check_count("max_depth", op.max_depth, least=1)
     else:
-        raise InvalidInput(f"a {type(op).__name__} is not an operation of a store; nothing was done")
+        raise InvalidInput(f"a {type(op).__name__} is not an operation of a store")
     if isinstance(op, SearchOp | ListNamespacesOp):
         _check_count("limit", op.limit)
         _check_count("offset", op.offset)
@@ -378,9 +378,7 @@ def _checked(op: Op) -> Op:
 
 def _labels(given: object) -> tuple[Any, ...]:
     if not isinstance(given, tuple | list):
-        raise InvalidInput(
-            f"a namespace must be a tuple or a list of labels, not {type(given).__name__}; nothing was done"
-        )
+        raise InvalidInput(f"a namespace must be a tuple or a list of labels, not {type(given).__name__}")
     return tuple(given)
 
 
@@ -389,13 +387,13 @@ def _conditions(given: object) -> tuple[MatchCondition, ...]:
     if not isinstance(conditions, tuple | list) or not all(
         isinstance(one, MatchCondition) for one in conditions
     ):
-        raise InvalidInput("match_conditions must be a tuple or a list of MatchCondition; nothing was done")
+        raise InvalidInput("match_conditions must be a tuple or a list of MatchCondition")
     return tuple(one._replace(path=_labels(one.path)) for one in conditions)
 
 
 def _check_count(name: str, given: object, least: int = 0) -> None:
     if type(given) is not int or given < least:
-        raise InvalidInput(f"{name} must be a whole number, {least} or more; nothing was done")
+        raise InvalidInput(f"{name} must be a whole number, {least} or more")
 
 
 def halflife_days(ttl: object) -> float:
@@ -411,9 +409,7 @@ def halflife_days(ttl: object) -> float:
     """
     longest = MAX_HALFLIFE_DAYS * _HALFLIVES_TO_DISSOLVE * _DAY_MINUTES
     if type(ttl) not in {int, float} or not 0 < ttl <= longest:  # type: ignore[operator]
-        raise InvalidInput(
-            f"ttl must be a number of minutes above 0, up to {longest:,.0f}, or None; nothing was written"
-        )
+        raise InvalidInput(f"ttl must be a number of minutes above 0, up to {longest:,.0f}, or None")
     return max(MIN_HALFLIFE_DAYS, ttl / _DAY_MINUTES / _HALFLIVES_TO_DISSOLVE)  # type: ignore[operator]
 
 
@@ -439,7 +435,7 @@ def _text_of(value: dict[str, Any], index: object, text_field: str, ttl: float |
         if isinstance(text, str) and text.strip() and _parsed(text) is None and _is_encodable(text):
             return text
     if index is not None and index is not False and not _is_list_of_texts(index):
-        raise InvalidInput("index must be False, or a list of paths of fields; nothing was written")
+        raise InvalidInput("index must be False, or a list of paths of fields")
     mark = {"index": index} | ({} if ttl is None else {"ttl": ttl})
     is_plain = index is None and ttl is None and _MARK not in value
     whole = value if is_plain else {_MARK: mark, "value": value}
@@ -448,7 +444,7 @@ def _text_of(value: dict[str, Any], index: object, text_field: str, ttl: float |
         return text if _is_encodable(text) else json.dumps(whole, allow_nan=False)
     except (ValueError, TypeError, RecursionError):
         raise InvalidInput(
-            "a value must be JSON: texts as keys; texts, finite numbers, booleans, None, lists and mappings as values; nothing was written"
+            "a value must be JSON: texts as keys; texts, finite numbers, booleans, None, lists and mappings as values"
         ) from None
 
 

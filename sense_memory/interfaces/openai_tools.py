@@ -16,7 +16,7 @@ from sense_memory.interfaces.functions import StoreTools
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_NOT_JSON: Final = "the arguments must be a JSON object; nothing was done"
+_NOT_JSON: Final = "the arguments must be a JSON object"
 
 
 class OpenAITools(StoreTools):

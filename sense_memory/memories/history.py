@@ -51,10 +51,10 @@ def parts_of(name: str) -> tuple[str, str, str]:
         InvalidAddress: `name` does not have three parts, or one of them is empty.
     """
     if not isinstance(name, str):
-        raise InvalidAddress(f"give the name of a memory as text, not {type(name).__name__}")
+        raise InvalidAddress(f"the name of a memory must be text, not {type(name).__name__}")
     parts = address.persona_name(name).split("/")
     if len(parts) != 3 or not all(parts):
-        raise InvalidAddress(f"give a key, or a path domain/facet/key, and not {printable(repr(name))}")
+        raise InvalidAddress(f"{printable(repr(name))} is neither a key nor a path domain/facet/key")
     return parts[0], parts[1], parts[2]
 
 

@@ -380,5 +380,5 @@ def _relay_urls(given: object) -> set[str]:
     """The relays named by one URL or by several, checked."""
     urls = (given,) if isinstance(given, str) else given
     if not isinstance(urls, Iterable):
-        raise InvalidInput("give relays by their URLs")
+        raise InvalidInput("relays must be given by their URLs")
     return {relay_url(url, allow_plain=True) for url in urls}

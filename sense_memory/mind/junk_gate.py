@@ -13,9 +13,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.mind.private_identifiers import ACCESS_KEY
 from sense_memory.mind.prompts.standing import holds_for_all
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
-from sense_memory.palace.extraction import Proposal, proposals, slug, takes_back, topic
+from sense_memory.mind.sentence_values import MONTH
+from sense_memory.palace.extraction import KIN, Proposal, proposals, slug, takes_back, topic
 
 
 if TYPE_CHECKING:
@@ -25,10 +27,7 @@ MAX_SENTENCE_CHARS: Final = 240
 MAX_OWN_CHARS: Final = 2_000  # of one's own words in a message; a longer one was pasted
 MAX_PARAGRAPHS: Final = 8
 _MAX_LINE_CHARS: Final = 600
-_KIN: Final = (
-    "wife|husband|partner|mother|father|mum|mom|dad|sister|brother|daughter|son|aunt|uncle|niece|nephew|grandmother|"
-    "grandfather|boss|manager|colleague|co-worker|flatmate|roommate|dog|cat|doctor|landlord|neighbou?r"
-)
+_CLOSE: Final = rf"{KIN}|manager|colleague|co-worker|flatmate|roommate|doctor|landlord|neighbou?r"
 # Reasons of `palace.extraction` whose facts last; plans, purchases and what was just done pass.
 _LASTING: Final = frozenset(
     {
@@ -77,7 +76,7 @@ _passes = re.compile(
     r"\b(?:today|tonight|tomorrow|yesterday|now|currently|right now|for now|just now|at the moment|soon|later|temporar\w+"
     r"|this (?:morning|afternoon|evening|week|weekend|month|time|once|session|branch|pr|commit|file|function|test)"
     r"|next (?:week|month|time)|on (?:mon|tues|wednes|thurs|fri|satur|sun)day(?!s)"
-    r"|(?:january|february|march|april|may|june|july|august|september|october|november|december) \d{1,2})\b(?! on\b)",
+    rf"|(?:{MONTH}) \d{{1,2}})\b(?! on\b)",
     re.IGNORECASE,
 ).search
 _ours = re.compile(  # how a project is run, said as a habit
@@ -89,7 +88,7 @@ _ours = re.compile(  # how a project is run, said as a habit
     re.IGNORECASE,
 ).search
 _of_kin = re.compile(
-    rf"^(?:(?:and|also|by the way|btw),? )*my (?:\w+ )?(?:{_KIN})(?:,? [A-Z][\w'-]+,?)? "
+    rf"^(?:(?:and|also|by the way|btw),? )*my (?:\w+ )?(?:{_CLOSE})(?:,? [A-Z][\w'-]+,?)? "
     r"(?:lives|works|is (?:called|named|an? |from |allergic |vegan|vegetarian)|has (?:an? |two |three )|studies|teaches|plays|speaks|was born)",
     re.IGNORECASE,
 ).search
@@ -104,7 +103,7 @@ _asks_one = re.compile(
 ).search
 _may_be_secret = re.compile(
     r"\b(?:passwords?|passphrase|passcode|pin|tokens?|secret|api[ -]?key|private key|access key|credentials?)\b.{0,30}?(?:\bis\b|\bare\b|[=:])"
-    r"|://[^/\s:@]+:[^@\s]+@|\b(?:sk|pk|ghp|gho|glpat|xox[abp]|AKIA|AIza)[-_A-Za-z0-9]{12,}|[A-Za-z0-9+/_=-]{32,}",
+    rf"|://[^/\s:@]+:[^@\s]+@|{ACCESS_KEY}|[A-Za-z0-9+/_=-]{{32,}}",
     re.IGNORECASE,
 ).search
 _remember = re.compile(

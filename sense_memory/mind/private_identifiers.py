@@ -6,11 +6,13 @@ import re
 from typing import Final
 
 
+# How keys of well-known services begin.
+ACCESS_KEY: Final = r"\b(?:(?:sk|pk|ghp|gho|glpat|xox[a-z])[-_]|AKIA|AIza)[-\w]{12,}"
 _IDENTIFIER: Final = re.compile(
     r"(?:\+|\b00|\b0)\d[\d /().-]{5,}\d"  # a number to call
     r"|\b(?:\d[ -]?){9,}\d\b"  # a card, an account, an identity number
     r"|\b\d{3}-\d{2}-\d{4}\b|\b[A-Z]{2}\d{2}(?: ?[A-Z\d]{4}){3,}"
-    r"|[\w.+-]@[\w-]+\.\w|\bnsec1\w+|\b(?:sk|pk|ghp|xox\w)[-_]\w{12,}",
+    rf"|[\w.+-]@[\w-]+\.\w|\bnsec1\w+|{ACCESS_KEY}",
     re.IGNORECASE,
 )
 _OF_A_PERSON: Final = re.compile(

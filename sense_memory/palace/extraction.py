@@ -83,7 +83,7 @@ def _rule(reason: str, find: str, facet: str, key: str, value: str, *themes: str
     return _Rule(reason, re.compile(find, re.IGNORECASE), facet, key, value, themes)
 
 
-_KIN: Final = (
+KIN: Final = (
     r"wife|husband|partner|girlfriend|boyfriend|fianc[ée]e?|son|daughter|brother|sister|mother|mom|mum|father|dad|"
     r"grandmother|grandma|grandfather|grandpa|aunt|uncle|cousin|niece|nephew|dog|cat|puppy|kitten|horse|boss|best friend"
 )
@@ -186,7 +186,7 @@ _RULES: Final = (
     ),
     _rule(
         "family",
-        rf"\bmy (?P<name>{_KIN})(?:'s name is|,? (?:is )?(?:named|called)) (?P<x>[A-Z][\w'-]+)",
+        rf"\bmy (?P<name>{KIN})(?:'s name is|,? (?:is )?(?:named|called)) (?P<x>[A-Z][\w'-]+)",
         "facts",
         "{name}",
         "{who}'s {name} is called {x}",

@@ -579,7 +579,7 @@ async def test_a_thread_that_waits_while_the_loop_of_the_store_ends_is_told():
 
     async def cancelled():
         asyncio.current_task().cancel()
-        await asyncio.sleep(3_600)
+        await asyncio.get_running_loop().create_future()  # the cancellation ends it
 
     async with opened() as (store, _):
         with pytest.raises(StoreClosed):

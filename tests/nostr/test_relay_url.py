@@ -111,7 +111,7 @@ def test_errors_never_repeat_what_was_given():
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("ws://relay.example", "ws://relay.example: use wss://; ws:// is not encrypted"),
+        ("ws://relay.example", "ws://relay.example: ws:// is not encrypted"),
         ("https://Relay.example/path", "https://relay.example: a relay URL starts with wss://"),
         ("http://localhost:7447", "http://localhost: a relay URL starts with wss://"),
         ("relay.example", "relay.example: a relay URL starts with wss://"),

@@ -179,7 +179,7 @@ def _first_line() -> str:
 
 def _not_empty(password: str) -> str:
     if not password:
-        raise InvalidInput("give a password that is not empty; nothing was written")
+        raise InvalidInput("the password is empty, and nothing was written; give another one")
     return password
 
 

@@ -2,22 +2,28 @@
 
 Enter leaves each as it is, and so does Ctrl-C, which ends the questions. What is asked about is on this machine already:
 harnesses that were found, embedders that are installed; no relay is contacted. Where anything is configured, it is not asked
-about again.
+about again. An answer that cannot be used is explained, and the question is asked again. What was wanted and failed is said,
+and the other questions follow: the key is made by then.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import typer
 
-from sense_memory.interfaces.cli.invocation import of
+from sense_memory.errors import SenseMemoryError
+from sense_memory.interfaces.cli.invocation import CommandFailed, of, program, say
+from sense_memory.interfaces.cli.program import USAGE_ERROR
 from sense_memory.interfaces.text import one_line
 
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sense_memory.config.settings import Settings
 
 _EMBEDDERS: Final = {  # best first, with a module of what it needs
@@ -26,6 +32,9 @@ _EMBEDDERS: Final = {  # best first, with a module of what it needs
     "static": ("wordllama", "by a table of words, quick and plain"),
 }
 _ENV_MODE: Final = 0o600
+_YES_NO: Final = {"y": True, "yes": True, "n": False, "no": False, "": False}
+_NONE: Final = {"none", "no", "n"}
+_MAX_SHOWN_CHARS: Final = 40  # of an answer that is repeated
 
 
 def ask_all(context: typer.Context, settings: Settings) -> None:
@@ -43,9 +52,39 @@ def ask_all(context: typer.Context, settings: Settings) -> None:
         _relays(context, settings)
         _embedder(settings)
     except typer.Abort:
-        typer.echo(
-            "\nThe other questions were not asked. `install`, `relays add` and `embed --help` do the same later."
-        )
+        typer.echo("\nThe other questions were not asked. What does the same later:")
+        for command in ("install", "relays add", "embed --help"):
+            typer.echo(f"  {program(settings.agent)} {command}")
+
+
+def _is_wanted(question: str) -> bool:
+    """Whether the answer is yes; asked again until it is yes, no or empty, which is no."""
+    while True:
+        answer = typer.prompt(f"{question} (y/n, Enter: n)", default="", show_default=False).strip()
+        if answer.lower() in _YES_NO:
+            return _YES_NO[answer.lower()]
+        typer.echo(f"{_repeated(answer)} is neither y (yes) nor n (no).")
+
+
+def _repeated(answer: str) -> str:
+    return repr(one_line(answer[:_MAX_SHOWN_CHARS]))
+
+
+def _is_done(action: Callable[[], None]) -> bool:
+    """Do what was wanted; False, and the problem is said, where it could not be done."""
+    try:
+        action()
+    except CommandFailed as stop:
+        say("error", stop.message)
+    except SenseMemoryError as error:
+        say("error", str(error))
+    except USAGE_ERROR as error:
+        say("error", error.format_message())
+    except OSError as error:
+        say("error", f"{error.filename or ''}: {error.strerror or error}")
+    else:
+        return True
+    return False
 
 
 def _harnesses(context: typer.Context) -> None:
@@ -59,8 +98,8 @@ def _harnesses(context: typer.Context) -> None:
     for spec in HARNESSES.values():
         if not installation.is_found(spec, machine) or installation.parts_installed(spec, machine):
             continue
-        if typer.confirm(f"Give {spec.title} this memory?", default=False):
-            install(context, spec.name, yes=True)
+        if _is_wanted(f"Give {spec.title} this memory?"):
+            _is_done(partial(install, context, spec.name, yes=True))
 
 
 def _relays(context: typer.Context, settings: Settings) -> None:
@@ -70,18 +109,24 @@ def _relays(context: typer.Context, settings: Settings) -> None:
     if settings.relays:
         return
     known = {preset.name: preset for preset in presets()}
+    typer.echo("Copies on relays, in case this machine is lost:")
+    typer.echo("  none     No copies for now.")
     for preset in known.values():
         typer.echo(f"  {preset.name:8} {one_line(preset.about)}")
+    typer.echo("  wss://…  The relay at this URL.")
     while True:
-        wanted = typer.prompt(
-            f"Copies on relays ({', '.join(known)}; any other later)", default="none", show_default=True
-        ).strip()
-        if wanted in {"none", "no", "n"}:
+        wanted = typer.prompt("Which?", default="none", show_default=True).strip()
+        if wanted.lower() in _NONE:
             return
         if wanted in known:
-            add(context, None, preset=wanted)
+            done = _is_done(partial(add, context, None, preset=wanted))
+        elif "://" in wanted:
+            done = _is_done(partial(add, context, wanted))
+        else:
+            typer.echo(f"{_repeated(wanted)} is none of these: none, {', '.join(known)}, or a URL.")
+            continue
+        if done:
             return
-        typer.echo(f"There is no preset {one_line(wanted[:40])!r}.")
 
 
 def _embedder(settings: Settings) -> None:
@@ -89,8 +134,8 @@ def _embedder(settings: Settings) -> None:
         return
     for name, (module, meaning) in _EMBEDDERS.items():
         if importlib.util.find_spec(module) is not None:
-            if typer.confirm(f"Search by meaning too, with {name} ({meaning})?", default=False):
-                _save(settings, name)
+            if _is_wanted(f"Search by meaning too, with {name} ({meaning})?"):
+                _is_done(partial(_save, settings, name))
             return
 
 

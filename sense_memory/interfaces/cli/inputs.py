@@ -439,7 +439,7 @@ def _insight(name: str, found: dict[str, Any]) -> FileMemory:
 
     parts = address.persona_name(name).split("/")
     if len(parts) != 3:
-        problem = f"give a path DOMAIN/FACET/KEY, or a flat key, which has no '/'; {name!r} is neither"
+        problem = f"{name!r} is neither a flat key, which has no '/', nor a path DOMAIN/FACET/KEY"
         raise InvalidInput(f"{problem}; nothing was written. {_ELSEWHERE}")
     if lost := found.keys() - {"path", "domain", "facet", "key", "value", *_DETAILS}:
         problem = f"{min(lost)!r} would be lost, because it is none of value, {', '.join(_DETAILS)}"

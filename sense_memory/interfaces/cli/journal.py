@@ -77,7 +77,9 @@ async def _entry_id(store: MemoryStore, given: str) -> str:
     """The whole id of the only journal entry whose id begins with these digits."""
     begin = given.strip().lower()
     if not _is_id(begin):
-        raise InvalidInput("give at least 8 digits (0-9, a-f) of an id, as `recent` shows it")
+        raise InvalidInput(
+            "this is no id of an entry; give at least 8 of its digits (0-9, a-f), as `recent` shows them"
+        )
     found = [entry.event_id for entry in await store.recent(MAX_RECENT_COUNT)]
     found = [ident for ident in found if ident.startswith(begin)]
     if not found:

@@ -107,6 +107,8 @@ def init(
         from sense_memory.interfaces.cli.first_questions import ask_all
 
         ask_all(context, settings)
+    if not invocation.as_json:
+        _tell_next(invocation.settings(), done)
 
 
 def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: bool) -> tuple[Secret, str, str]:
@@ -172,11 +174,10 @@ def _next_line(_prompt: str) -> str:
 
 
 def _explain(settings: Settings, owner: str, place: str, done: str, shown: str | None) -> None:
-    agent, has_relays = settings.agent, bool(settings.relays)
     what = {"shown": "This is the key", "imported": "Imported the key", "made": "Made a key"}[done]
-    ours = program(agent)
+    ours = program(settings.agent)
     lines = [
-        f"{what} for agent {agent!r}.",
+        f"{what} for agent {settings.agent!r}.",
         f"  public key  {owner}",
         f"  secret key  in {place}",
     ]
@@ -188,13 +189,19 @@ def _explain(settings: Settings, owner: str, place: str, done: str, shown: str |
         "Whoever has the key can read and write everything: share it with nobody.",
     ]
     lines += [] if shown else [f"To see the key for the copy: {ours} init --show-nsec"]
-    if done == "imported":
-        lines += ["", "Next, restore the memory from relays or from a backup:"]
-        lines += [] if has_relays else [f"  {ours} relays add wss://relay.example"]
-        lines += [f"  {ours} sync", f"  {ours} import FILE"]
-    elif done == "made":
-        lines += ["", f"Next: {ours} remember KEY VALUE"]
     typer.echo("\n".join(lines))
+
+
+def _tell_next(settings: Settings, done: str) -> None:
+    """What to do after the questions, which may have added relays."""
+    ours = program(settings.agent)
+    if done == "made":
+        typer.echo(f"\nNext: {ours} remember KEY VALUE")
+    elif done == "imported":
+        typer.echo("\nNext, restore the memory from relays or from a backup:")
+        steps = [] if settings.relays else ["relays add wss://relay.example"]
+        for step in (*steps, "sync", "import FILE"):
+            typer.echo(f"  {ours} {step}")
 
 
 def _warn_if_unused(settings: Settings, public_key: str, place: str) -> None:

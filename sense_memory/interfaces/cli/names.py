@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _MAX_NEAR: Final = 3  # names that are suggested
 _ALIKE: Final = 0.75  # the least similarity of a suggestion, 0 to 1: a typing error, not another word
 
+_SEPARATORS: Final = str.maketrans("_ .", "---")
+
 
 # ── Paths ───────────────────────────────────────────────────────────────────────────────
 
@@ -45,8 +47,8 @@ def parts(path: str) -> tuple[str, str, str]:
     found = shown_path(path).split("/")
     if len(found) != 3 or not all(found):
         raise InvalidAddress(
-            "give a path DOMAIN/FACET/KEY, such as people/facts/lisa, or a flat key, which has no '/'; "
-            f"{path!r} is neither"
+            f"{path!r} is neither a flat key, which has no '/', nor a path DOMAIN/FACET/KEY, such as "
+            "people/facts/lisa"
         )
     return found[0], found[1], found[2]
 
@@ -61,7 +63,7 @@ def place(text: str | None) -> tuple[str | None, str | None]:
         return None, None
     domain, *rest = text.rstrip("/").split("/")
     if not domain or len(rest) > 1 or not all(rest):
-        raise InvalidAddress(f"give a DOMAIN or DOMAIN/FACET, such as people or people/facts, not {text!r}")
+        raise InvalidAddress(f"{text!r} is neither a DOMAIN nor DOMAIN/FACET, such as people or people/facts")
     return domain, rest[0] if rest else None
 
 
@@ -179,9 +181,20 @@ def no_memory(name: str, status: Status, names: Collection[str] = ()) -> Command
 
 
 def did_you_mean(name: str, names: Collection[str]) -> str:
-    """A question that suggests similar names, after a full stop; empty if no name is similar."""
-    near = get_close_matches(name, dict.fromkeys(names), _MAX_NEAR, _ALIKE)
+    """A question that suggests similar names, after a full stop; empty if no name is similar.
+
+    Capital letters, and what separates words, make no difference: programs whose memories were imported write `Emil_Brandt`.
+    """
+    alike: dict[str, list[str]] = {}
+    for one in dict.fromkeys(names):
+        alike.setdefault(_folded(one), []).append(one)
+    close = get_close_matches(_folded(name), alike, _MAX_NEAR, _ALIKE)
+    near = [one for folded in close for one in alike[folded]][:_MAX_NEAR]
     return f". Did you mean {some(near, _MAX_NEAR)}?" if near else ""
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold().translate(_SEPARATORS)
 
 
 def nothing_forgotten(stop: CommandFailed, absent: Sequence[str], names: Collection[str]) -> CommandFailed:
@@ -309,10 +322,10 @@ def _asked(status: Status) -> str:
     if not status.relays:
         return "no relays are configured"
     if not times:
-        return "no relay ever showed everything"
+        return "no relay was ever read completely"
     unsure = len(status.relays) - len(times)
-    never = f"; {quantity(unsure, 'relay')} never showed everything" if unsure else ""
-    return f"{quantity(len(times), 'relay')} last showed everything {age(max(times), time.time())}{never}"
+    never = f"; {quantity(unsure, 'relay')} never read completely" if unsure else ""
+    return f"{quantity(len(times), 'relay')} last read completely {age(max(times), time.time())}{never}"
 
 
 async def note_missing(store: MemoryStore, targets: Sequence[str]) -> None:

@@ -198,12 +198,12 @@ async def told_by(store: MemoryStore, report: SyncReport) -> str:
         )
     if copies := report.conflicts:
         told.append(
-            f"{_counted(copies)} edited on another device too, and the edit here counts now. The text of the other device is "
+            f"{_counted(copies)} edited on another device too, and the edit made here is the current text. The text of the other device is "
             f"kept: {_all(copies)}."
         )
     if won := report.prevailed:
         told.append(
-            f"{_counted(won)} edited on another device too, and the edit here counts now: {_all(won)}.{_other_text(won)}"
+            f"{_counted(won)} edited on another device too, and the edit made here is the current text: {_all(won)}.{_other_text(won)}"
         )
     if names := report.unclaimed:
         told.append(
@@ -231,7 +231,7 @@ def lost_edits(names: Sequence[str], drafts: Sequence[Draft]) -> str:
         ways.append(drafts_shown)
     told = []
     if edited:
-        lost = f"{_counted(edited)} edited on another device too, and the edit there counts now"
+        lost = f"{_counted(edited)} edited on another device too, and the edit made there is the current text"
         told.append(f"{lost}: {_all(edited)}.{_kept(ways)}")
     if forgotten:
         lost = f"{_counted(forgotten)} forgotten by another device, which had not seen the text of this one"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory import __version__
-from sense_memory.errors import InvalidInput, SenseMemoryError
+from sense_memory.errors import InvalidInput, KeyMissing, SenseMemoryError
 from sense_memory.interfaces.cli.groups import Group, Program, no_command
 from sense_memory.interfaces.cli.help_pages import ends, name_of
 from sense_memory.interfaces.cli.inputs import JsonOption
@@ -27,7 +27,7 @@ from sense_memory.interfaces.cli.invocation import (
     say,
     with_options,
 )
-from sense_memory.interfaces.text import as_json
+from sense_memory.interfaces.text import as_json, safe
 
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ _WORDS: Final = (  # typer repeats pydantic's messages, which are written for pr
 
 _TEXTS: Final = ("VALUE", "TEXT")  # arguments that may have several words
 
-_UsageError: Any = typer.BadParameter.__mro__[1]  # not exported, and its module has changed
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # not exported, and its module has changed
 _is_dashed = re.compile(r"No such option: -(?!-)").match
 _is_secret = re.compile(r"\s*n(?:crypt)?sec1[02-9ac-hj-np-z]{20,}\s*", re.IGNORECASE).fullmatch
 
@@ -105,7 +105,7 @@ class Commands(Group):
             _end(ExitCode.USAGE, "UsageError", problem, for_programs=for_programs)
         try:
             context = super().make_context(info_name, args, parent, **extra)
-        except _UsageError as error:
+        except USAGE_ERROR as error:
             _end_of_usage(error, for_programs=for_programs)
         context.meta[_FOR_PROGRAMS] = for_programs
         context.with_resource(known_to_program(context))
@@ -117,10 +117,12 @@ class Commands(Group):
             return super().invoke(ctx)
         except CommandFailed as stop:
             _end(stop.code, stop.name, stop.message, for_programs=_wants_json(ctx))
+        except KeyMissing as error:
+            _end_without_key(error, for_programs=_wants_json(ctx))
         except SenseMemoryError as error:
             code = ExitCode.USAGE if isinstance(error, InvalidInput) else ExitCode.ERROR
             _end(code, type(error).__name__, with_options(error), for_programs=_wants_json(ctx))
-        except _UsageError as error:
+        except USAGE_ERROR as error:
             _end_of_usage(error, for_programs=_wants_json(ctx) or ctx.meta[_FOR_PROGRAMS])
         except OSError as error:
             where = f"{error.filename}: " if error.filename is not None else ""
@@ -174,6 +176,17 @@ def _end_of_usage(error: Any, *, for_programs: bool) -> NoReturn:
     for theirs, ours in _WORDS:
         message = message.replace(theirs, ours)
     _end(ExitCode.USAGE, "UsageError", message, for_programs=for_programs, ctx=error.ctx)
+
+
+def _end_without_key(error: KeyMissing, *, for_programs: bool) -> NoReturn:
+    """Report that there is no key; for people, each place that was looked in stands on a line of its own."""
+    message = with_options(error)
+    places = f" (looked in: {', '.join(error.looked)})"
+    if for_programs or places not in message:
+        _end(ExitCode.ERROR, type(error).__name__, message, for_programs=for_programs)
+    say("error", message.replace(places, ""))
+    typer.echo("\n".join(["Looked in:", *(f"  {safe(place)}" for place in error.looked)]), err=True)
+    raise typer.Exit(ExitCode.ERROR) from None
 
 
 def _arguments(ctx: Any) -> list[str]:

@@ -142,7 +142,8 @@ def outcome(relay: RelayReport, state: RelayStatus) -> str:
     if found or not state.holds_all:
         waits = [f"{reason} ({count:,})" for reason, count in relay.reasons.items()]
         return "; ".join([*found, *waits, *paused(state)]) or "not finished"
-    return f"in step ({LOCAL})" if state.is_local else "in step"
+    same = "in step: nothing to send or fetch"
+    return f"{same} ({LOCAL})" if state.is_local else same
 
 
 def _broken_word(relay: RelayReport) -> list[str]:

@@ -182,7 +182,7 @@ class Api:
         number = whole_in(request, "picture")
         if number is not None:
             if number not in self._pictures:
-                raise InvalidInput("ask for a new picture: this picture of the palace is no longer kept")
+                raise InvalidInput("this picture of the palace is no longer kept; ask for a new one")
             return self._pictures[number]
         at = number_in(request, "at")
         if at is None:

@@ -234,7 +234,7 @@ def used_paths(found: object) -> list[str]:
         InvalidInput: these are not hits or memories.
     """
     if isinstance(found, str | bytes | BaseModel) or not isinstance(found, Iterable):
-        raise InvalidInput("give hits or memories as a list")
+        raise InvalidInput("hits or memories must be a list")
     given = list(found)
     if not all(isinstance(item, BaseModel) and hasattr(item, "key") for item in given):
         raise InvalidInput("only hits and memories can be marked as used")

@@ -23,6 +23,7 @@ from sense_memory.mind.episodic import EpisodicMemory
 from sense_memory.mind.prompts.assembly import Gathered
 from sense_memory.mind.prompts.budget import Line, Part
 from sense_memory.mind.prompts.dates import day
+from sense_memory.mind.prompts.outdated import with_later
 from sense_memory.mind.prompts.recall import CONTEXT_COUNT, answer_to, of_entry, of_memory, says_something
 from sense_memory.mind.search.hits import EVERYWHERE, MindHit, Place
 from sense_memory.mind.search.said_after import said_after
@@ -227,7 +228,10 @@ class Gathering:
                 f"forgotten memories that the question means are left out: {found.forgotten:,}; a search with the state "
                 "`forgotten` shows them, and recall brings one back"
             )
-        hits = await self._store.persona().suspicions.annotated(found)
+        persona = self._store.persona()
+        hits = await persona.suspicions.annotated(found)
+        if persona.compares:
+            hits = with_later(hits, persona.palace.catalog)
         return [item for hit in hits if (item := of_memory(hit)) is not None]
 
     async def _entries(self, query: str) -> list[Recalled]:

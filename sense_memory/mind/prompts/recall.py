@@ -124,14 +124,16 @@ def recalled(
     asked, shown = words(query), set(without)
     items = _by_words(item for item in found if words(item.text) != asked)
     weights = _weights(items)
-    ordered = sorted(_weighed(items, weights), key=lambda item: (item.is_context, -item.score))
+    ordered = _in_order(_weighed(items, weights))
     best = ordered[0].score if ordered else 0.0  # also of what is shown: beside an answer, the rest is noise
     sure = _sure_words(query, weights)
     kept, known, context_count = list[Recalled](), list(map(words, told)), 0
-    hits, corrected = set[str](), {item.ident for item in items if _is_corrected(item)}
+    hits, later = set[str](), set[str]()
+    corrected = {item.ident for item in items if _is_corrected(item)}
     for item in ordered:
         said = words(item.text)
-        if not (shown.isdisjoint(item.idents) and _is_worth(item, best, query, sure)):
+        is_worth = item.ident in later or _is_worth(item, best, query, sure)
+        if not (shown.isdisjoint(item.idents) and is_worth):
             continue
         if item.is_context and (item.context_of not in hits or item.ident in corrected):
             continue
@@ -143,8 +145,27 @@ def recalled(
         kept.append(item)
         known += map(words, (item.text, *item.text.split("\n")))
         hits.add(item.ident)
+        later.update(_ended_by(item))
         shown.update(item.idents)
     return kept
+
+
+def _in_order(items: Sequence[Recalled]) -> list[Recalled]:
+    """Memories, the best first and context last; a later one that may have ended another stands just behind that, or higher."""
+    score_of = {item.ident: item.score for item in items}
+    for item in sorted(items, key=lambda item: -item.score):
+        for path in _ended_by(item):
+            score_of[path] = max(score_of.get(path, 0.0), score_of[item.ident])
+    led = [item if item.is_context else replace(item, score=score_of[item.ident]) for item in items]
+    ends = {path for item in items for path in _ended_by(item)}
+    return sorted(led, key=lambda item: (item.is_context, -item.score, item.ident in ends))
+
+
+def _ended_by(item: Recalled) -> tuple[str, ...]:
+    """The path of the later memory which the line of a memory of the palace names: its reader needs that text too."""
+    superseded = getattr(item.hit, "superseded_by", None)
+    later: tuple[str, ...] = (superseded,) if superseded else getattr(item.hit, "suspected_by", ())
+    return () if item.is_context else later[:1]
 
 
 def _is_worth(item: Recalled, best: float, query: str, sure: str) -> bool:

@@ -288,14 +288,14 @@ class Scene:
         key = parse_public(npub)
         wanted = tidy(name)
         if not wanted:
-            raise InvalidInput("give the new member a name")
+            raise InvalidInput("the new member has no name")
         if has_hidden(wanted):  # the name could look like another member's
-            raise InvalidInput("give the new member a name without invisible characters")
+            raise InvalidInput("the name of the new member has invisible characters")
 
         def invited(state: SceneState) -> SceneState:
             taken = {folded(member) for other, member in state.members.items() if other != key}
             if folded(wanted) in taken:
-                raise InvalidInput("give the new member another name; this one is taken")
+                raise InvalidInput("this name is taken; give the new member another one")
             if key not in state.members and len(state.members) >= MAX_MEMBERS:
                 raise InvalidInput(f"a scene has at most {MAX_MEMBERS} members")
             return state.with_member(key, wanted)

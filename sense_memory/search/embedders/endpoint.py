@@ -159,13 +159,15 @@ def checked_url(url: str) -> str:
     except (ValueError, UnicodeError):
         host, port = "", None
     if not host or port == 0 or parts.scheme not in {"http", "https"} or not url.isprintable():
-        raise InvalidInput("write the URL of an embedding service like https://HOST/v1")
+        raise InvalidInput("this is not the URL of an embedding service, such as https://HOST/v1")
     if "@" in parts.netloc or parts.query or parts.fragment or " " in url.strip():
         raise InvalidInput(
             f"the URL of an embedding service cannot contain a user name, a query or a fragment; put the key into {KEY_VARIABLE}"
         )
     if parts.scheme == "http" and not _is_loopback(host):
-        raise InvalidInput("use https://; unencrypted http:// is allowed only to this machine")
+        raise InvalidInput(
+            "http:// is not encrypted, and is only for a service on this machine; use https://"
+        )
     path = parts.path.rstrip("/")
     for _, end in _PATHS.values():
         path = path.removesuffix(end)

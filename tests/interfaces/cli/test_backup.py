@@ -141,7 +141,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused_before_the_password(writte
 def test_an_empty_password_is_refused(written, usb, given):
     result = written("backup", usb, "--password-stdin", stdin=given, code=2)
 
-    assert "give a password that is not empty; nothing was written" in result.stderr
+    assert "the password is empty, and nothing was written; give another one" in result.stderr
     assert not usb.exists()
 
 
@@ -244,6 +244,6 @@ def test_passwords_that_differ_or_are_empty_write_nothing(home, usb, monkeypatch
 
     with pytest.raises(backup.InvalidInput, match="differ; nothing was written"):
         backup._asked(Context(), again=True)
-    with pytest.raises(backup.InvalidInput, match="not empty"):
+    with pytest.raises(backup.InvalidInput, match="the password is empty"):
         backup._asked(Context(), again=True)
     assert backup._asked(Context(), again=False) == "once"

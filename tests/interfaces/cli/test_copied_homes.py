@@ -80,14 +80,17 @@ def test_a_copy_whose_edit_counts_is_told_so_and_so_is_its_original(
         told.append(" ".join(agent("--relay", relay, "sync").stdout.split()))
 
     assert "edited on" not in told[0] + told[3]
-    assert "the edit there counts now: mind/block/human, people/facts/zoe, user_timezone." in told[2]
+    assert (
+        "the edit made there is the current text: mind/block/human, people/facts/zoe, user_timezone."
+        in told[2]
+    )
     assert "the edit there counts" not in told[1]
     assert (
-        "1 memory was edited on another device too, and the edit here counts now. The text of the other device is kept: "
+        "1 memory was edited on another device too, and the edit made here is the current text. The text of the other device is kept: "
         "people/facts/zoe~conflict-" in told[1]
     )
     assert (
-        "2 memories were edited on another device too, and the edit here counts now: mind/block/human, user_timezone. The "
+        "2 memories were edited on another device too, and the edit made here is the current text: mind/block/human, user_timezone. The "
         "other text is in `sense-memory history user_timezone` and `sense-memory mind blocks history human`."
         in told[1]
     )

@@ -202,3 +202,18 @@ def test_a_name_that_is_not_there_brings_those_that_are_like_it(agent):
             assert told.endswith(
                 f"no memory under '{typed}' (no relays are configured). Did you mean {meant}?\n"
             )
+
+
+def test_capital_letters_and_separators_do_not_hide_the_name_that_was_meant(agent):
+    """Other programs, whose memories are imported, write names in their own way."""
+    agent("palace", "remember", "people/person/Lisa", "artist")
+    agent("palace", "remember", "people/person/Emil_Brandt", "seven")
+
+    for typed, meant in (
+        ("people/person/lisa", "people/person/Lisa"),
+        ("PEOPLE/PERSON/LISA", "people/person/Lisa"),
+        ("LISA", "Lisa"),
+        ("emil brandt", "Emil_Brandt"),
+        ("emil-brandt", "Emil_Brandt"),
+    ):
+        assert agent("recall", typed, code=4).stderr.endswith(f". Did you mean {meant}?\n")

@@ -266,7 +266,7 @@ def test_undo_prints_what_it_brought_back_and_again_goes_further(edited):
 def test_a_name_that_is_no_path_is_named_with_what_to_give(agent, command):
     told = agent(command, "people/facts", code=2).stderr
 
-    assert told == "error: give a key, or a path domain/facet/key, and not 'people/facts'\n"
+    assert told == "error: 'people/facts' is neither a key nor a path domain/facet/key\n"
 
 
 @pytest.mark.parametrize("name", ["other", "people/facts/lisa"])

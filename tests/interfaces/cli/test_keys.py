@@ -72,10 +72,10 @@ def test_a_key_file_is_advised_only_where_it_would_be_used(cli, agent, home, mon
     advice = cli(*chosen, "list", code=1).stderr
     monkeypatch.setenv("SENSE_MEMORY_KEY_FILE", str(key))
 
-    assert ("or set SENSE_MEMORY_KEY_FILE (looked in" in advice) == (not chosen)
+    assert ("or set SENSE_MEMORY_KEY_FILE\nLooked in:\n  " in advice) == (not chosen)
     cli(*chosen, "list", code=1 if chosen else 0)
     if chosen:
-        assert "or choose an agent of `sense-memory --agent bob agents` (looked in" in advice
+        assert "or choose an agent of `sense-memory --agent bob agents`\nLooked in:\n  " in advice
         assert "default" in cli("--agent", "bob", "agents").stdout
 
 

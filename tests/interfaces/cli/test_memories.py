@@ -135,10 +135,10 @@ def test_a_missing_key_names_the_relays_it_was_last_in_step_with(agent, relay):
 
     result = agent("--relay", relay, "recall", "x", code=4)
 
-    assert "(1 relay last showed everything " in result.stderr
+    assert "(1 relay last read completely " in result.stderr
     nowhere = "ws://127.0.0.1:9"
     result = agent("--relay", relay, "--relay", nowhere, "recall", "x", code=4)
-    assert result.stderr.endswith("; 1 relay never showed everything)\n")
+    assert result.stderr.endswith("; 1 relay never read completely)\n")
 
 
 def test_a_key_that_breaks_the_rules_exits_with_2(agent):
@@ -315,7 +315,7 @@ def test_what_list_prints_as_json_can_be_given_to_another_agent(agent):
         ('{"key": "a", "value": "1"}\n{"key": "b"}', 'line 2 is not an object with "key" and "value"'),
         (
             '{"key": "a", "value": "1"}\n{"key": "b/c", "value": "2"}',
-            "line 2: give a path DOMAIN/FACET/KEY, or",
+            "is neither a flat key, which has no '/', nor a path DOMAIN/FACET/KEY",
         ),
         ('{"a": "1", "b/c/d": " "}', "entry 2: a memory's value must not be blank"),
         ('{"a": "1", "b/c/d": "%s"}' % ("x" * 41_000), "entry 2: the memory needs"),
@@ -687,7 +687,7 @@ def test_an_entry_that_is_not_there_or_not_meant_clearly_is_left_alone(agent):
     assert "no journal entry" in agent("journal", "--remove", "0" * 12, code=4).stderr
     assert agent.json("journal", "--remove", memory, code=4)["error"]["type"] == "NotFound"
     for wrong in ("abc", "x" * 64, "0" * 65, ""):
-        assert "give at least 8 digits" in agent("journal", "--remove", wrong, code=2).stderr
+        assert "give at least 8 of its digits" in agent("journal", "--remove", wrong, code=2).stderr
     agent("journal", "text", "--remove", "0" * 12, code=2)
     assert len(agent.json("recent")) == 1
     assert agent("recall", "k").stdout == "v\n"

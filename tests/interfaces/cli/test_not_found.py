@@ -39,7 +39,7 @@ def test_forgetting_a_name_that_is_nowhere_asks_relays_and_writes_nothing(
     result = agent(*at, *command, typed, code=4)
 
     assert result.stdout == ""
-    assert result.stderr.startswith(f"error: no memory under '{typed}' (1 relay last showed everything ")
+    assert result.stderr.startswith(f"error: no memory under '{typed}' (1 relay last read completely ")
     assert result.stderr.endswith(f"). Did you mean {there[-1]}?\n")
     assert events(agent) == before + 1  # what the other device wrote: the relay was really asked
     assert agent.json(*at, *command, typed, code=4)["error"]["type"] == "NotFound"

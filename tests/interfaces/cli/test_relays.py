@@ -81,7 +81,7 @@ def test_a_url_that_is_refused_is_named(cli, monkeypatch):
     assert cli("relays", "add", "https://a.example", code=2).stderr.startswith("error: https://a.example: ")
     monkeypatch.setenv("SENSE_MEMORY_RELAYS", f"{A} ws://b.example")
     shown = cli("relays", "list", code=2).stderr
-    assert "ws://b.example: use wss://; ws:// is not encrypted" in shown
+    assert "ws://b.example: ws:// is not encrypted" in shown
     assert shown.endswith("(URL 2 of 2)\n")
 
 

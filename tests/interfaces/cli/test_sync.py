@@ -26,7 +26,7 @@ def test_sync_sends_what_waits_and_exits_with_0_when_all_is_in_step(agent, relay
     header, row, _, line = result.stdout.splitlines()
     assert header.split() == ["relay", "new", "known", "sent", "waiting", "time"] or "waiting" not in header
     assert row.split()[:4] == [relay, "0", "0", "1"]
-    assert line == f"{relay}: in step (this machine: not a backup)"
+    assert line == f"{relay}: in step: nothing to send or fetch (this machine: not a backup)"
 
 
 def test_a_restored_key_of_which_relays_hold_nothing_is_doubted_until_something_is_written(agent, relay):
@@ -157,7 +157,7 @@ def test_sync_names_what_was_written_here_and_lost_against_another_device(agent,
     shown = agent(*one, "sync").stdout
 
     assert shown.endswith(
-        "\n7 memories were edited on another device too, and the edit there counts now: "
+        "\n7 memories were edited on another device too, and the edit made there is the current text: "
         "k0, k1, k2, k3, k4, k5, k6. What was written here is kept: see `sense-memory --ledger one.db history k0` (and so on). "
         "1 memory was forgotten by another device, which had not seen the text of this one: gone. "
         "What was written here is kept: see `sense-memory --ledger one.db drafts`.\n"
@@ -230,7 +230,7 @@ def test_sync_tells_the_device_whose_edit_counts_too_and_names_the_copy(agent, r
 
     (copy,) = re.findall(r"kept: (people/facts/lisa~conflict-\w{8})\.\n", told)
     assert (
-        "1 memory was edited on another device too, and the edit here counts now. The text of the other device is kept: "
+        "1 memory was edited on another device too, and the edit made here is the current text. The text of the other device is kept: "
         in told
     )
     shown = agent("--ledger", "two.db", "history", path).stdout
@@ -292,7 +292,7 @@ STATUS = RelayStatus("wss://a", is_local=False, last_complete=1.0, events={"acke
 @pytest.mark.parametrize(
     ("report", "status", "expected"),
     [
-        (RelayReport("wss://a"), STATUS, "in step"),
+        (RelayReport("wss://a"), STATUS, "in step: nothing to send or fetch"),
         (RelayReport("wss://a", problem="gone"), STATUS, "gone"),
         (RelayReport("wss://a", pulled=PullResult(("no EOSE",))), STATUS, "incomplete: no EOSE"),
         (

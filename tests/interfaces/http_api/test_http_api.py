@@ -219,7 +219,7 @@ async def server_sent(answer):
         ("GET", "/v1/search", {"params": {"query": "x", "other": "1"}}, 400, "`other` is not an argument"),
         ("GET", "/v1/search", {"params": {"query": ["x", "y"]}}, 400, "`query` is there 2 times"),
         ("GET", "/v1/search", {"params": {"query": "x", "within": "attic"}}, 400, "`within.0` must be"),
-        ("GET", "/v1/memory", {"params": {"path": "a/b"}}, 400, "give a key, or a path"),
+        ("GET", "/v1/memory", {"params": {"path": "a/b"}}, 400, "is neither a key nor a path"),
         ("GET", "/v1/memories", {"params": {"facet": "facts"}}, 400, "give the domain"),
         ("PUT", "/v1/memory", {"content": b"{"}, 400, "must be a JSON object"),
         ("PUT", "/v1/memory", {"json": ["a"]}, 400, "must be a JSON object"),

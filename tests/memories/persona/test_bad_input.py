@@ -88,7 +88,7 @@ MISTAKES = [  # the call, its error, and words of what it says
     (lambda s: s.persona_pin("nobody"), InvalidInput, "there is no memory"),
     (lambda s: s.persona_compress(max_tokens="500"), InvalidInput, "max_tokens must be a whole number"),
     (lambda s: s.persona_facets(""), InvalidAddress, "a domain must be"),
-    (lambda s: s.persona_prune(without=7), InvalidInput, "give relays by their URLs"),
+    (lambda s: s.persona_prune(without=7), InvalidInput, "relays must be given by their URLs"),
     (lambda s: s.persona_as_of("yesterday"), InvalidInput, "seconds since 1970"),
     (lambda s: s.persona_as_of(float("nan")), InvalidInput, "seconds since 1970"),
     (lambda s: s.persona_search("lisa", "\ud800" * 5_000), InvalidInput, "limit must be between 1 and 1,000"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from sense_memory.mind.prompts.recall import as_text, within
@@ -43,6 +45,36 @@ async def test_what_was_corrected_never_stands_without_its_correction():
             told = [line for line in text.split("\n") if "30 November" in line]
             assert all(line.endswith("(corrected later)") for line in told)
             assert "8:30. (corrected later)" not in text
+
+
+def minutes():
+    """A clock that is a minute later at each look."""
+    ticks = itertools.count(1_700_000_000, 60)
+    return lambda: float(next(ticks))
+
+
+@pytest.mark.parametrize("later", ["people/facts/lisa-move", "people/events/lisa-move"])
+async def test_where_a_memory_names_a_later_one_the_prompt_has_both(later):
+    async with opened(clock=minutes()) as store:
+        await store.palace.remember("people/facts/lisa-home", "Lisa lives in Berlin.")
+        await store.palace.remember(later, "Lisa moved from Berlin to Lisbon.")
+        await store.palace.remember("people/events/lisa-show", "Lisa had an exhibition in Berlin.")
+        for budget in (300, 2_000):
+            found = await store.mind.prompt(query="Where does Lisa live now?", budget=budget)
+            assert [item.ident for item in found.recalled][:2] == ["people/facts/lisa-home", later]
+            assert f"compare {later}, written later" in found.recalled[0].line
+        if later.startswith("people/events"):
+            await store.palace.reconcile("people/facts/lisa-home", later)
+            decided = await store.mind.prompt(query="Where does Lisa live now?")
+            assert not any("compare" in item.line for item in decided.recalled)
+
+
+async def test_of_two_memories_only_the_later_one_can_have_ended_the_other():
+    async with opened(clock=minutes()) as store:
+        await store.palace.remember("people/events/lisa-move", "Lisa moved from Berlin to Lisbon.")
+        await store.palace.remember("people/facts/lisa-home", "Lisa lives in Berlin.")
+        found = await store.mind.prompt(query="Where does Lisa live now?")
+        assert not any("compare" in item.line for item in found.recalled)
 
 
 async def test_a_passage_that_was_corrected_stands_above_its_correction():

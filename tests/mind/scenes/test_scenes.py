@@ -283,7 +283,7 @@ async def test_only_the_owner_changes_members():
             await smith.invite(JUDGE.npub, "judge")
         with pytest.raises(InvalidInput, match="only the owner"):
             await smith.remove(BAKER.npub)
-        with pytest.raises(InvalidInput, match="give the new member another name"):
+        with pytest.raises(InvalidInput, match="give the new member another one"):
             await baker.invite(JUDGE.npub, "smith")
         with pytest.raises(InvalidInput, match="another member"):
             await baker.remove(JUDGE.npub)
@@ -401,7 +401,7 @@ async def test_two_processes_that_invite_at_once_lose_no_member(tmp_path):
 async def test_names_are_tidied_and_told_apart_whatever_their_case():
     async with village() as (_, (baker_store, _, _), baker, _):
         for name in ("Smith", " sMITH ", "BAKER"):
-            with pytest.raises(InvalidInput, match="give the new member another name"):
+            with pytest.raises(InvalidInput, match="give the new member another one"):
                 await baker.invite(JUDGE.npub, name)
         await baker.invite(JUDGE.npub, "  the   judge ")
         assert baker.state.members[JUDGE.public_key] == "the judge"

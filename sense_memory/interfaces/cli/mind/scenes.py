@@ -389,7 +389,7 @@ ReaderArgument = Annotated[str, argument("NPUB", "The public key of the reader."
 def _place(given: str) -> tuple[str, str]:
     domain, facet = place_of(given)
     if domain is None or facet is None:
-        raise InvalidInput(f"give DOMAIN/FACET, such as people/facts, not {given!r}")
+        raise InvalidInput(f"{given!r} is not DOMAIN/FACET, such as people/facts")
     return domain, facet
 
 

@@ -72,7 +72,9 @@ def plot(
     """
     invocation = of(context)
     if file is not None and file.suffix.lower() not in _FORMATS:
-        raise InvalidInput(f"name the picture *.png or *.svg, not {str(file)!r}; nothing was written")
+        raise InvalidInput(
+            f"{str(file)!r} ends neither in .png nor in .svg, so the kind of the picture is unknown"
+        )
     if file is not None and file.exists() and not force:
         raise InvalidInput(
             f"{file} exists, and was not touched; give another name, or --force to replace the file"

@@ -123,7 +123,7 @@ function versions(told) {
     const word = isFirst ? "written" : version.restored && !kind ? "undone: an earlier text came back" : kind ? "same text" : "edited";
     const changes = version.changes.length ? el("p", { class: "note", text: version.changes.join("; "), dir: "auto" }) : null;
     const conflicts = version.conflicts.map((name) => el("p", { class: "note" }, "In conflict with ", memoryLink(name), ": neither device knew the text of the other."));
-    return el("li", { class: kind }, el("p", { class: "version-head" }, timeOf(version.created_at, moment(version.created_at)), ` · ${word}`, version.is_head ? el("span", { class: "chip" }, "counts now") : null), body, changes, conflicts);
+    return el("li", { class: kind }, el("p", { class: "version-head" }, timeOf(version.created_at, moment(version.created_at)), ` · ${word}`, version.is_head ? el("span", { class: "chip" }, "current text") : null), body, changes, conflicts);
   });
   const more = told.versions_total - listed.length;
   return el("section", {}, el("h2", {}, `${count(told.versions_total, "version")} on this machine`), el("ol", { class: "versions" }, items), more > 0 ? el("p", { class: "note" }, `${count(more, "older version")}: sense-memory history`) : null);

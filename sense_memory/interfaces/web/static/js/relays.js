@@ -32,7 +32,7 @@ function one(relay, told) {
   const remarks = [relay.problem, ...Object.entries(relay.reasons).map(([reason, times]) => `${reason} (${number(times)})`), ...relay.remarks].filter(Boolean);
   return el("article", { class: `relay ${relay.holds_all ? "whole" : "part"}` },
     el("h2", {}, el("span", { text: relay.url, class: "url" }), relay.is_local ? el("span", { class: "chip" }, "this machine: not a backup") : null),
-    el("p", { class: "standing" }, relay.last_complete === null ? "Never showed everything, so the relay may have memories that are not here." : [relay.hides_journal ? "Last seen whole, but for the journal, " : "Last seen whole ", timeOf(relay.last_complete, ago(relay.last_complete, told.now)), relay.holds_all ? " · says it holds everything" : ""]),
+    el("p", { class: "standing" }, relay.last_complete === null ? "Never showed everything, so the relay may have memories that are not here." : [relay.hides_journal ? "Last read completely, but for the journal, " : "Last read completely ", timeOf(relay.last_complete, ago(relay.last_complete, told.now)), relay.holds_all ? " · says it holds everything" : ""]),
     bar, el("dl", { class: "figures" }, rows.map(([name, value, why]) => el("div", { title: why }, el("dt", {}, name), el("dd", {}, value)))),
     remarks.length ? el("ul", { class: "remarks" }, remarks.map((remark) => el("li", { text: remark }))) : null,
     relay.notices.length ? el("details", {}, el("summary", {}, "Recent notices of the relay"), el("ul", { class: "remarks" }, relay.notices.map((notice) => el("li", {}, quoted(notice))))) : null);
