@@ -705,6 +705,9 @@ class SyncMirrors:
         Args:
             tell: called with each report in which something was done, or another problem arose.
             every: seconds between two looks at the folders and the ledger.
+
+        Raises:
+            StoreClosed: the store was closed; a run that it interrupted is as one that was killed.
         """
 
 class SyncStorePalace:
@@ -1356,6 +1359,12 @@ class SyncFiles:
         """
     def get(self, full_name: str) -> MirroredFile | None:
         """The file `project:name` as it is now; None if there is none, or if it was deleted.
+
+        Raises:
+            InvalidAddress: not the name of a file.
+        """
+    def is_known(self, full_name: str) -> bool:
+        """Whether there is a file `project:name`, also a deleted one; no file is read for it.
 
         Raises:
             InvalidAddress: not the name of a file.
