@@ -32,13 +32,14 @@ from sense_memory.search.hits import Hits
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from pathlib import Path
 
     from sense_memory.memories.embedding_jobs import EmbedderClient, EmbedReport
     from sense_memory.memories.persona.persona import Persona
     from sense_memory.memories.persona.reviews import IntrospectionSchedule, Pruned, Reviews
     from sense_memory.memories.search import MemorySearch
+    from sense_memory.memories.trust import TrustView
     from sense_memory.memories.watch import Watchers
     from sense_memory.models import IntrospectionReport, Memory, PersonaMemory
     from sense_memory.nostr.signer import Signer
@@ -236,6 +237,7 @@ class OpenStore:
         self._persona: Persona | None = None
         self._reviews: Reviews | None = None
         self._search: MemorySearch | None = None
+        self._trust: TrustView | None = None
         self._embedder: EmbedderClient | None = None
         self._is_draining = False
 
@@ -261,7 +263,12 @@ class OpenStore:
         ask = self.replication.ask
         self.journal = Journal(*parts, clock=clock, ask=self.replication.ask_for_journal)
         self.flat = FlatMemories(
-            *parts, clock=clock, ask=ask, plan=options.plan, persona_count=self._persona_count
+            *parts,
+            clock=clock,
+            ask=ask,
+            plan=options.plan,
+            persona_count=self._persona_count,
+            withheld=self._withheld,
         )
 
     # ── Opening and closing ─────────────────────────────────────────────────────────────
@@ -381,8 +388,11 @@ class OpenStore:
         max_tokens: int,
         style: StyleName,
         count: Callable[[str], int] | None,
+        *,
+        include_untrusted: bool,
     ) -> Compressed:
         """The palace as text for a prompt; what a search finds for `question`, if one is given, comes first."""
+        judge = None if include_untrusted else await self.trust().judge()
         hits: Hits[PersonaHit] = Hits()
         bears: Bears | None = None
         if question is not None:
@@ -391,7 +401,7 @@ class OpenStore:
             bears = await search.bearing_on(question)
         is_full = self.options.plan.compression == "full"
         return await self.reviews().compress(
-            domain, max_tokens, style, count, hits, full=is_full, bears=bears
+            domain, max_tokens, style, count, hits, full=is_full, bears=bears, judge=judge
         )
 
     async def use(self, paths: Iterable[str]) -> int:
@@ -461,8 +471,12 @@ class OpenStore:
                 plan=self.options.plan,
                 embedding=None if self.options.embedder is None else self.embedding,
                 contradictions=self.options.contradictions,
+                withheld=self._withheld,
             )
         return self._persona
+
+    async def _withheld(self) -> Mapping[str, str]:
+        return await self.trust().withheld()
 
     async def _persona_count(self) -> int:
         return len(await self.persona().palace.refresh())
@@ -478,6 +492,15 @@ class OpenStore:
                 persona, self.ledger, self.reader, self.writer, self.options.clock, keeps_used=keeps_used
             )
         return self._reviews
+
+    def trust(self) -> TrustView:
+        """What the rules say of the memories: which may enter a prompt by themselves, and which are kept back."""
+        self.check()
+        if self._trust is None:
+            from sense_memory.memories.trust import TrustView
+
+            self._trust = TrustView(self.ledger, self.reader, self.persona().palace.refresh)
+        return self._trust
 
     def watchers(self) -> Watchers:
         """The open watches for changes."""
@@ -497,7 +520,7 @@ class OpenStore:
 
             clock = self.options.clock
             about: dict[str, Any] = {"clock": clock, "zone": self.options.zone, "ask": self.replication.ask}
-            about["catalog"] = persona.names.catalog
+            about["catalog"], about["withheld"] = persona.names.catalog, self._withheld
             if embedding is not None:
                 sharing = SharedEmbeddings(embedding.cache, self.ledger, self.reader, self.writer, clock)
                 about["meaning"] = embedding, sharing

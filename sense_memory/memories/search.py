@@ -21,6 +21,7 @@ from sense_memory.memories.index_keeper import LANGUAGE, IndexKeeper
 from sense_memory.memories.nearness import TextVectors
 from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.search_items import PalaceItems, RecordItems, excerpt, item_of_record, text_of
+from sense_memory.memories.trust import provenance_in_fields
 from sense_memory.memories.weigher import Weigher
 from sense_memory.models import State
 from sense_memory.nostr import address
@@ -38,7 +39,7 @@ from sense_memory.search.second_look import with_named
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -78,6 +79,7 @@ class MemorySearch:
         clock: seconds since 1970.
         zone: how far the clocks that a question means are ahead of UTC at a time, in seconds.
         catalog: the palace's memories; asks a relay where there are none.
+        withheld: gives the names of memories that a rule keeps back, which no search finds.
         ask: makes sure that a relay was asked before "nothing" is said; returns whether one was.
         meaning: an embedder, to find by meaning too, and the vectors that devices share.
         note: for the reasons of every hit: why no embedder is asked, although there is one.
@@ -92,6 +94,7 @@ class MemorySearch:
         clock: Callable[[], float],
         zone: Callable[[float], float],
         catalog: Callable[[], Awaitable[Catalog]],
+        withheld: Callable[[], Awaitable[Collection[str]]],
         ask: Callable[[str], Awaitable[bool]],
         meaning: tuple[EmbedderClient, SharedEmbeddings] | None = None,
         note: str = "",
@@ -99,7 +102,7 @@ class MemorySearch:
         self._note = note
         self._options = SearchOptions()
         self._palace, self._clock, self._catalog, self._ask = palace, clock, catalog, ask
-        self._zone = zone
+        self._zone, self._withheld = zone, withheld
         self._records = RecordItems(ledger, reader)
         self._keeper = IndexKeeper(
             "everything",
@@ -120,6 +123,7 @@ class MemorySearch:
     async def search(self, query: str, limit: int, scope: Scope, relevance_floor: float) -> Hits[Hit]:
         """The memories that answer a question best, best first, of those that are indexed within `INDEX_SECONDS`."""
         check_arguments(query, limit, relevance_floor)
+        scope = scope._replace(without=frozenset(await self._withheld()))
         index = await self._indexed_soon()
         if not len(index) and not self._keeper.left and await self._ask("memories are"):
             index = await self._indexed_soon()
@@ -183,6 +187,7 @@ class MemorySearch:
     ) -> Hits[PersonaHit]:
         """The palace memories that match a query, scored as the specification says, the best first."""
         check_arguments(query, limit, relevance_floor)
+        scope = scope._replace(without=frozenset(await self._withheld()))
         catalog = await self._catalog()
         asked = await self._directions(await self._keeper.current(), query) if self._jobs else Directions()
         index = await self._with_palace()
@@ -401,6 +406,8 @@ class MemorySearch:
                 return scope.holds(memory)
             if scope.source is not None or name not in self._records:
                 return False
+            if name.removeprefix(f"{Kind.FLAT}/") in scope.without:
+                return False
             return scope.since is None or self._records.written_at(name) >= scope.since
 
         return is_meant
@@ -435,6 +442,7 @@ class MemorySearch:
             created_at=written_at,
             written_at=written_at,
             event_id=event.id.hex(),
+            **(provenance_in_fields(record.fields) if kind == Kind.FLAT else {}),
             score=found.score,
             answer_confidence=confidence_in(fields["value"], query, found.clues),
             why=why,

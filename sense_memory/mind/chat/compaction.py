@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from sense_memory.errors import ModelError
-from sense_memory.mind.chat.messages import answers, by_speaker, calls, line
+from sense_memory.mind.chat.messages import answers, by_speaker, calls, line, role_of
 from sense_memory.mind.model import MAX_SUMMARY_WORDS, SummarizeConversation
 from sense_memory.plain_text import is_unicode, one_line
 
@@ -113,7 +113,11 @@ class Compaction:
     ) -> ContextState:
         """The state without some messages, which the summary covers now, or which are dropped."""
         state = replace(state, covers=part[-1].id)
-        text = "\n".join(line(said) for entry in part for said in by_speaker(entry))
+        # A summary stands in the system prompt, where what a tool found must not stand as if the agent had said it.
+        told = (said for entry in part for said in by_speaker(entry) if role_of(said) != "tool")
+        text = "\n".join(map(line, told))
+        if not text:
+            return replace(state, dropped_count=state.dropped_count + len(part))
         task = SummarizeConversation(
             conversation_history=text,
             previous_summary=state.summary,
