@@ -75,6 +75,7 @@ class Block:
         updated_at: when this version was written, seconds since 1970; None for version 0.
         is_whole: false while a piece of a long text has not arrived from a relay; the value then ends with "…".
         sources: who said its lines, as sources of palace memories; the least trusted last, empty for the agent's own.
+        session: the import that brought it; empty for none.
     """
 
     label: str
@@ -86,6 +87,7 @@ class Block:
     updated_at: float | None = None
     is_whole: bool = True
     sources: tuple[str, ...] = ()
+    session: str = ""
 
 
 @checked
@@ -446,6 +448,7 @@ def _fields(block: Block) -> dict[str, Any]:
         "version": block.version,
         "ts": block.updated_at,
         **({"sources": list(block.sources)} if block.sources else {}),
+        **({"session": block.session} if block.session else {}),
     }
 
 
@@ -459,6 +462,7 @@ def _block(record: MindRecord) -> Block:
         record.whole("version", 1),
         record.written_at,
         sources=record.texts("sources"),
+        session=record.text("session"),
     )
 
 

@@ -159,7 +159,9 @@ class TrustJudge:
         """Whether a memory may enter a prompt although nobody asked for it. What is withheld never may, see `withheld`."""
         if (one.name, digest_of(one.text)) in self._texts:
             return True
-        if not speaks(one.source) and not any(rule.is_about(one) for rule in self._trusted):
+        if any(rule.session and rule.is_about(one) for rule in self._trusted):
+            return True
+        if not speaks(one.source) and not self._trusts(one.source, one.at):
             return False
         return all(speaks(source) or self._trusts(source, one.at) for source in one.sources)
 

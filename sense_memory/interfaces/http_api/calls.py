@@ -99,6 +99,9 @@ class ApiCalls:
         domain: _Domain = None,
         max_tokens: Annotated[int, Field(ge=32, le=_MAX_TOKENS, description="how long at most")] = 500,
         style: Annotated[Literal["plain", "bracketed"], Field(description="of the text")] = "plain",
+        include_untrusted: Annotated[
+            bool, Field(description="also what tools, documents and imports said and nobody vouched for")
+        ] = False,
     ) -> Compressed:
         """What is remembered, as much as fits a prompt: text for the system prompt of a model.
 
@@ -106,7 +109,11 @@ class ApiCalls:
         """
         store = self._store
         found = await store.persona_compress(
-            domain, question=question or None, max_tokens=max_tokens, style=style
+            domain,
+            question=question or None,
+            max_tokens=max_tokens,
+            style=style,
+            include_untrusted=include_untrusted,
         )
         if question and not self._is_read_only:
             hits = await store.persona_search(
