@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sense_memory.models import IntrospectionReport, Memory, PersonaMemory
     from sense_memory.nostr.signer import Signer
     from sense_memory.palace.candidates import Bears
+    from sense_memory.palace.catalog import Catalog
     from sense_memory.palace.compression import Compressed
     from sense_memory.palace.extraction import Extractor, Proposal
     from sense_memory.palace.plan import Plan
@@ -475,6 +476,9 @@ class OpenStore:
             )
         return self._persona
 
+    async def _catalog(self) -> Catalog:
+        return await self.persona().palace.refresh()
+
     async def _withheld(self) -> Mapping[str, str]:
         return await self.trust().withheld()
 
@@ -499,7 +503,7 @@ class OpenStore:
         if self._trust is None:
             from sense_memory.memories.trust import TrustView
 
-            self._trust = TrustView(self.ledger, self.reader, self.persona().palace.refresh)
+            self._trust = TrustView(self.ledger, self.reader, self._catalog)
         return self._trust
 
     def watchers(self) -> Watchers:

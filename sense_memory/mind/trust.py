@@ -132,6 +132,12 @@ class EntryGate:
         """Whether an entry may enter a prompt by itself."""
         return self._judge.may_speak(statement_of(entry, self._me, self._log.known)) and not self.held(entry)
 
+    def words_may_speak(self, entry: LogEntry) -> bool:
+        """Whether what the speaker of a message said may, without the results of tools that stand beside it."""
+        own = {name: value for name, value in entry.payload.items() if name != "blocks"}
+        one = statement_of(replace(entry, payload=own), self._me, self._log.known)
+        return self._judge.may_speak(one) and not self._judge.holds_back(one, {}, {})
+
     def passage_may_speak(self, passage: Passage) -> bool:
         """Whether a passage may enter a prompt by itself: its own source may, and the entry that it came from."""
         entry = self._log.known(passage.source)

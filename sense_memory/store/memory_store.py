@@ -370,23 +370,15 @@ class MemoryStore(PersonaNames, StoreLifetime):
         Returns the invitation, a text that only this key can open: `store.mind.scenes.join(invitation)` joins on the other
         side, and `store.mind.shares.read()` reads. Each `sync` of this store brings the view up to date.
 
-        Args:
-            domain: of the palace.
-            facet: of that domain.
-            with_: the reader's public key, npub or hex.
-
-        Raises:
-            BadKey: not a public key.
-            InvalidInput: it is this agent's own key, or the place is no domain and facet.
+        `with_` is the reader's public key, npub or hex. Raises BadKey where it is none, InvalidInput where it is this
+        agent's own key, or the place is no domain and facet.
         """
         return await self.mind.shares.share(domain, facet, with_=with_)
 
     async def unshare(self, domain: str, facet: str, *, with_: str) -> None:
         """End a share with one reader: later changes are encrypted with a new key. What was read stays readable.
 
-        Raises:
-            BadKey: not a public key.
-            InvalidInput: this key does not read this facet.
+        Raises BadKey as `share`, and InvalidInput where this key does not read this facet.
         """
         await self.mind.shares.unshare(domain, facet, with_=with_)
 

@@ -114,17 +114,16 @@ class Compaction:
         """The state without some messages, which the summary covers now, or which are dropped."""
         state = replace(state, covers=part[-1].id)
         # A summary stands in the system prompt, where what a tool found must not stand as if the agent had said it.
-        told = (said for entry in part for said in by_speaker(entry) if role_of(said) != "tool")
-        text = "\n".join(map(line, told))
-        if not text:
-            return replace(state, dropped_count=state.dropped_count + len(part))
+        said = [one for entry in part for one in by_speaker(entry)]
+        told = [one for one in said if role_of(one) != "tool"]
+        text = "\n".join(map(line, told or said))
         task = SummarizeConversation(
             conversation_history=text,
             previous_summary=state.summary,
             max_words=self._words(text, cost, left),
         )
         found = None
-        if not state.problem:
+        if told and not state.problem:
             found, problem = await self._by_model(task, left)
             state = replace(state, problem=problem)
         found = found or await self._by_rules(task, left)

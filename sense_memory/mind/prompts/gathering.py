@@ -205,7 +205,7 @@ class Gathering:
             bears = await (await self._store.search()).bearing_on(asked)
             held = list(first_by_bearing(held, bears))
         gate = await self._mind.trust.gate()
-        said = [one for one in await self._standing.newest(_STANDING_COUNT) if gate.may_speak(one[1])]
+        said = [one for one in await self._standing.newest(_STANDING_COUNT) if gate.words_may_speak(one[1])]
         ranked_lines = [
             (_rank(text, is_rule=True), Line(f"- {_data(text)} (the user, {day(entry.at)})", entry.id))
             for text, entry in said

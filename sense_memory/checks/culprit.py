@@ -1,0 +1,90 @@
+"""The write that broke a check: a binary search over the writes of a ledger, by whole states of it.
+
+Guaranteed: the named write is one after which the line fails and before which it held, both tried. All states are judged with
+today's clock, so what merely faded is not blamed on a write. From now backwards, states are tried 1, 2, 4, 8 … writes ago until
+the line holds, then halved: some 2 · log2(n) states.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sense_memory.checks.outcomes import Outcome, outcomes
+
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sense_memory.checks.check_file import Check, Expectation
+    from sense_memory.checks.past_state import PastStates, Write
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """The write that broke one line of a check.
+
+    Attributes:
+        check: the check.
+        expected: the line.
+        why: what is there instead, now.
+        write: the write; None if the line held at none of the earlier states that were tried.
+        number: of the write, counted from 1; 0 for none.
+        tried: how many states were tried for all lines so far.
+    """
+
+    check: Check
+    expected: Expectation
+    why: str
+    write: Write | None
+    number: int
+    tried: int
+
+
+async def culprit(states: PastStates, checks: Sequence[Check], now: float) -> list[Culprit]:
+    """The write that broke each line that fails now; empty if all hold.
+
+    Args:
+        states: the earlier states of the store.
+        checks: what to check; lines with a time of their own are about the past, and no write breaks them.
+        now: seconds since 1970.
+    """
+    search = _Search(states, [replace(check, when="") for check in checks if not check.when], now)
+    failing = [one for one in await search.at(len(states)) if not one.ok]
+    return [await search.culprit(one) for one in failing]
+
+
+class _Search:
+    def __init__(self, states: PastStates, checks: Sequence[Check], now: float) -> None:
+        self._states, self._checks, self._now = states, checks, now
+        self._tried: dict[int, list[Outcome]] = {}
+
+    async def at(self, count: int) -> list[Outcome]:
+        """Whether each line holds after so many writes."""
+        if count not in self._tried:
+            async with self._states.after(count, self._now) as past:
+                self._tried[count] = await outcomes(past, self._checks)
+        return self._tried[count]
+
+    async def holds(self, one: Outcome, count: int) -> bool:
+        return next(item.ok for item in await self.at(count) if item.expected == one.expected)
+
+    async def culprit(self, one: Outcome) -> Culprit:
+        bad, back = len(self._states), 1
+        good: int | None = None
+        while good is None and bad > 0:
+            count = max(0, len(self._states) - back)
+            if await self.holds(one, count):
+                good = count
+            else:
+                bad, back = count, 2 * back
+        if good is None:
+            return Culprit(one.check, one.expected, one.why, None, 0, len(self._tried))
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            if await self.holds(one, middle):
+                good = middle
+            else:
+                bad = middle
+        write = await self._states.write(bad)
+        return Culprit(one.check, one.expected, one.why, write, bad, len(self._tried))
