@@ -125,6 +125,8 @@ def parsed(text: str) -> tuple[Check, ...]:
             question, when, start = "", "" if as_of[1].strip() == "now" else as_of[1].strip(), number
         else:
             lines.append(_expectation(line, number))
+            if not question and lines[-1].wanted in {Wanted.FIND, Wanted.NOT_FIND}:
+                raise InvalidInput(f'line {number} needs a question above it: asked "…"')
     end()
     if not found:
         raise InvalidInput(f"the file has no checks; a line is one of: {_HOW}")

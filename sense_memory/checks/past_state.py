@@ -131,7 +131,9 @@ class PastStates:
         text = next((text for name in ("value", "content") if (text := record.fields.get(name))), "")
         path = record.path.removeprefix(address.PERSONA) or "journal"
         return Write(
-            raw.at, raw.event_id, path, str(text), provenance_in_fields(record.fields)["source"], device
+            *(raw.at, raw.event_id, path, str(text)),
+            provenance_in_fields(record.fields)["source"] or str(record.fields.get("made_by", "")),
+            device,
         )
 
 

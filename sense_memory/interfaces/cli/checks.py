@@ -83,12 +83,12 @@ class BrokenLine:
     tried: int
 
 
-_File = Annotated[Path, argument("FILE", "The file of checks; see docs/checks.md.")]
+_File = Annotated[Path, argument("FILE", "The file of checks, or - for stdin.")]
 
 
 def _read(file: Path) -> tuple[Check, ...]:
     try:
-        with file.open("rb") as opened:
+        with typer.get_binary_stream("stdin") if str(file) == "-" else file.open("rb") as opened:
             raw = opened.read(MAX_FILE_BYTES + 1)
         text = raw.decode("utf-8-sig")
     except OSError as error:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping  # noqa: TC003 - the shape reads the annotations
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -39,6 +40,7 @@ class TrustDecision:
         rules: all rules, where they are listed.
         restored: what an undo wrote again.
         left: what it did not, because something else is there by now.
+        texts: what is kept back, by name, where it was asked for.
     """
 
     rule: TrustRule | None
@@ -47,6 +49,7 @@ class TrustDecision:
     rules: tuple[TrustRule, ...] = ()
     restored: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 _Name = Annotated[
@@ -61,12 +64,17 @@ _Session = Annotated[str | None, option("ID", "A session, a conversation, or an 
 _Path = Annotated[str | None, option("PATH", "One memory, as NAME.")]
 _Since = Annotated[str | None, option("WHEN", "Only what was written since: a date, a time, yesterday, 3h.")]
 _Undo = Annotated[str | None, option("ID", "Take the rule with this id back, as one.")]
+_Texts = Annotated[bool, flag("--show", text="Show what rules keep back, with its text.")]
 _Yes = Annotated[bool, flag("--yes", "-y", text="Do it. Without it, only the plan is shown.")]
 _DryRun = Annotated[bool, flag("--dry-run", text="Only show the plan.")]
 
 
 def _show(found: TrustDecision, given: Any) -> None:
     now = time.time()
+    if found.rule is None and getattr(given, "show", False):
+        texts = [(one_line(name), one_line(text)) for name, text in found.texts.items()]
+        show_rows(("memory", "text"), texts, none="Nothing is kept back.")
+        return
     if found.rule is None:
         rows = [_row(rule, now) for rule in found.rules]
         show_rows(("rule", "what", "about", "made", "by"), rows, none="There are no rules about sources yet.")
@@ -144,6 +152,7 @@ async def _decided(
     since: str | None = None,
     undo: str | None,
     yes: bool,
+    show: bool = False,
 ) -> TrustDecision:
     trust = store.mind.trust
     if undo is not None:
@@ -153,7 +162,8 @@ async def _decided(
         undone = await trust.undo(undo)
         return TrustDecision(undone.rule, True, restored=undone.restored, left=undone.left)
     if not (name or source or session):
-        return TrustDecision(None, False, rules=tuple(await trust.rules()))
+        kept = {name: one.text for name, one in (await trust.kept_back()).items()} if show else {}
+        return TrustDecision(None, False, rules=tuple(await trust.rules()), texts=kept)
     begin = None if since is None else moment(since, time.time(), begins=True)
     plan = await trust.plan(effect, source=source or "", session=session or "", name=name or "", since=begin)
     if yes:
@@ -216,13 +226,14 @@ async def quarantine(
     path: _Path = None,
     since: _Since = None,
     undo: _Undo = None,
+    show: _Texts = False,
     yes: _Yes = False,
     dry_run: _DryRun = False,  # noqa: ARG001 - the plan is what happens without --yes
 ) -> TrustDecision:
     """Keep back everything from a source, and everything that was made of it, on every device.
 
     It stays in the ledger, and no search, list or prompt shows it. The rule also holds for what arrives later. Without --yes,
-    show the plan. Without arguments, list all rules. --undo takes a rule back as one.
+    show the plan. Without arguments, list all rules; --show shows what they keep back. --undo takes a rule back as one.
     """
     return await _decided(
         store,
@@ -233,6 +244,7 @@ async def quarantine(
         since=since,
         undo=undo,
         yes=yes,
+        show=show,
     )
 
 

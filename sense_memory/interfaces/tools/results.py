@@ -104,6 +104,8 @@ def told_context(found: Compressed, hits: Hits[PersonaHit] | None = None) -> dic
     if hits is not None:
         fading = [hit.path for hit in hits if hit.state is State.FADING and hit.path not in found.included]
         more = _filled({"fading": fading[:_MAX_SHOWN], "forgotten": hits.forgotten or None})
+    if found.untrusted:
+        counts["untrusted"] = len(found.untrusted)
     if not found:
         hint = "No active memory there. Try recall without a path."
         if found.untrusted:
@@ -114,7 +116,6 @@ def told_context(found: Compressed, hits: Hits[PersonaHit] | None = None) -> dic
     elif hits is not None and hits.is_doubtful:
         more["hint"] = "Probably nothing about the question is kept; the nearest comes first."
     if found.untrusted:
-        counts["untrusted"] = len(found.untrusted)
         more.setdefault("hint", untrusted_note(len(found.untrusted)))
     shape = shape_of(found)
     told = {name: shape[name] for name in ("text", "tokens", "sources", "trust")}
