@@ -1,15 +1,16 @@
 """The write that broke a check: a binary search over the writes of a ledger, by whole states of it.
 
 Guaranteed: the named write is one after which the line fails and before which it held, both tried. All states are judged with
-today's clock, so what merely faded is not blamed on a write. From now backwards, states are tried 1, 2, 4, 8 … writes ago until
-the line holds, then halved: some 2 · log2(n) states.
+today's clock, so what merely faded is not blamed on a write. A state in which the line held is looked for first beside the
+latest writes that say the words, then 1, 2, 4, 8 … writes ago; from there on, the writes are halved: some 2 · log2(n) states.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from sense_memory.checks.check_file import Wanted
 from sense_memory.checks.outcomes import Outcome, outcomes
 
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from sense_memory.checks.check_file import Check, Expectation
     from sense_memory.checks.past_state import PastStates, Write
+
+
+_MAX_LIKELY: Final = 8  # writes with the words, beside which the line may have held
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +73,21 @@ class _Search:
     async def holds(self, one: Outcome, count: int) -> bool:
         return next(item.ok for item in await self.at(count) if item.expected == one.expected)
 
+    async def _where_it_held(self, one: Outcome) -> int | None:
+        """An earlier state in which a line held, rather a late one; None if it held in none that was tried."""
+        is_absence = one.expected.wanted in {Wanted.NOT_FIND, Wanted.NOT_PUT}
+        said = await self._states.saying(one.expected.text) if one.expected.text else []
+        steps = (2**power for power in range(len(self._states).bit_length()))
+        places = [number - is_absence for number in said[:_MAX_LIKELY]]
+        places += [len(self._states) - step for step in steps if step < len(self._states)]
+        for count in dict.fromkeys((*places, 0)):
+            if count < len(self._states) and await self.holds(one, count):
+                return count
+        return None
+
     async def culprit(self, one: Outcome) -> Culprit:
-        bad, back = len(self._states), 1
-        good: int | None = None
-        while good is None and bad > 0:
-            count = max(0, len(self._states) - back)
-            if await self.holds(one, count):
-                good = count
-            else:
-                bad, back = count, 2 * back
+        bad = len(self._states)
+        good = await self._where_it_held(one)
         if good is None:
             return Culprit(one.check, one.expected, one.why, None, 0, len(self._tried))
         while bad - good > 1:

@@ -77,6 +77,7 @@ class PastStates:
 
     def __init__(self, store: MemoryStore, writes: Sequence[_Raw]) -> None:
         self._store, self._writes = store, writes
+        self._texts: list[str] | None = None
 
     @classmethod
     async def of(cls, store: MemoryStore) -> PastStates:
@@ -114,6 +115,14 @@ class PastStates:
                 for start in range(0, len(said), _BATCH_COUNT):
                     await past.mind.log.append_many(said[start : start + _BATCH_COUNT])
                 yield past
+
+    async def saying(self, words: str) -> list[int]:
+        """The numbers of the writes whose text has some words, the latest first."""
+        if self._texts is None:
+            numbers = range(1, len(self._writes) + 1)
+            self._texts = [(await self.write(number)).value.casefold() for number in numbers]
+        wanted = words.casefold()
+        return [number for number, text in enumerate(self._texts, 1) if wanted in text][::-1]
 
     async def write(self, number: int) -> Write:
         """One of the writes, counted from 1, with what it wrote."""

@@ -153,7 +153,10 @@ def rule_of(path: str, fields: Mapping[str, Any]) -> TrustRule:
     return TrustRule(
         path.rpartition("/")[2],
         Effect(known) if known in set(Effect) else Effect.QUARANTINE,
-        *map(text, ("source", "session", "name", "digest")),
+        source=text("source"),
+        session=text("session"),
+        name=text("name"),
+        digest=text("digest"),
         since=time("since"),
         taken=tuple(name for name in taken if isinstance(name, str)) if isinstance(taken, list) else (),
         made_at=time("made_at") or 0.0,

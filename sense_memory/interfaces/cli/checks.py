@@ -100,7 +100,7 @@ def _read(file: Path) -> tuple[Check, ...]:
     try:
         return parsed(text)
     except InvalidInput as error:
-        raise InvalidInput(f"{file}: {error}") from None
+        raise InvalidInput(f"{'stdin' if str(file) == '-' else file}: {error}") from None
 
 
 def _line(one: Outcome, when: float | None) -> CheckedLine:
