@@ -190,6 +190,8 @@ def command(panel: str, *examples: str, **options: Any) -> Callable[[Any], Any]:
 
 def _show_compressed(found: Compressed, given: Any) -> None:
     if not found:
+        if found.untrusted:
+            return  # there are some, and the note about them says why none is shown
         domain = given.domain or given.domain_option
         typer.echo("There are no active memories" + (f" in {safe(domain)}." if domain else "."), err=True)
         return
