@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.ledger.feed import START
+from sense_memory.models import PROVENANCE
 from sense_memory.nostr import address
 from sense_memory.palace.trust import BLOCK_PART, PASSAGE_PART, Effect, Statement, TrustJudge, TrustRule
 from sense_memory.records.kinds import RecordType
@@ -135,6 +136,12 @@ def provenance_in_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
         "session": session if isinstance(session, str) else "",
         **lists,
     }
+
+
+def provenance_of(memory: Memory | PersonaMemory) -> dict[str, Any]:
+    """Where a memory came from, as fields of a record; also that nobody said so."""
+    found = {name: getattr(memory, name, None) for name in PROVENANCE}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
 
 
 def rule_of(path: str, fields: Mapping[str, Any]) -> TrustRule:
