@@ -57,11 +57,14 @@ class JournalEntry(_Frozen):
         content: any non-empty text.
         created_at: when the entry was written, seconds since 1970.
         event_id: the event that holds the entry, 64 hex digits.
+        source, session: where the entry came from, as of a palace memory; empty for the agent's own.
     """
 
     content: str = Field(repr=False)
     created_at: float
     event_id: str
+    source: str = Field(default="", repr=False)
+    session: str = Field(default="", repr=False)
 
     def __str__(self) -> str:
         """The text alone; `repr` shows everything else."""

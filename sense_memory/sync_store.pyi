@@ -581,10 +581,13 @@ class SyncStoreJournal:
     """
     def __call__(self, content: str, *, created_at: datetime | float | None = None) -> str:
         """Write a journal entry; see `write`."""
-    def write(self, content: str, *, created_at: datetime | float | None = None) -> str:
+    def write(
+        self, content: str, *, source: str = "", session: str = "", created_at: datetime | float | None = None
+    ) -> str:
         """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
 
-        `created_at` and errors as in `remember`. Returns the event's id, once the event is durable in the ledger.
+        `source`, `session`, `created_at` and errors as in `remember`. Returns the event's id, once the event is durable
+        in the ledger.
         """
     def write_many(
         self,
@@ -629,11 +632,13 @@ class SyncStoreEdits:
         seen: str | None,
         themes: Sequence[str] | None = None,
         source: str | None = None,
+        like: Memory | PersonaMemory | None = None,
     ) -> str:
         """Write a memory in place of the version that was seen; `seen=None` where the caller saw no memory.
 
-        `themes` and `source` are of a palace memory only; without them, it keeps its own. Returns the event's id, as
-        `remember` does; no draft is kept. Raises as `remember`.
+        `themes` and `source` are of a palace memory only; without them, it keeps its own. `like` is a memory that came from
+        where the text comes from, in place of a source. Returns the event's id, as `remember` does; no draft is kept.
+        Raises as `remember`.
         """
     def undo(self, name: str, *, seen: str) -> Memory | PersonaMemory | None:
         """Bring back the text before the version that was seen, as `undo`; None where no other text is known."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from sense_memory.checks.check_file import Check, Expectation, Wanted, parsed
+from sense_memory.checks.check_file import Demand, Expectation, MemoryCheck, parsed
 from sense_memory.checks.culprit import Culprit, culprit
 from sense_memory.checks.outcomes import Outcome, outcomes
-from sense_memory.checks.past_state import PastStates, Write
+from sense_memory.checks.past_state import PastStates, PastWrite
 
 
 __all__ = [
-    "Check",
     "Culprit",
+    "Demand",
     "Expectation",
+    "MemoryCheck",
     "Outcome",
     "PastStates",
-    "Wanted",
-    "Write",
+    "PastWrite",
     "culprit",
     "outcomes",
     "parsed",

@@ -43,7 +43,7 @@ _HOW: Final = (
 )
 
 
-class Wanted(StrEnum):
+class Demand(StrEnum):
     """What a line expects."""
 
     FIND = "must find"
@@ -64,7 +64,7 @@ class Expectation:
         line: its number in the file, from 1.
     """
 
-    wanted: Wanted
+    wanted: Demand
     text: str
     count: int
     line: int
@@ -74,16 +74,16 @@ class Expectation:
         """The line as a person wrote it, without what is a default."""
         shown = json.dumps(self.text, ensure_ascii=False)
         match self.wanted:
-            case Wanted.TOKENS:
+            case Demand.TOKENS:
                 return f"at most {self.count:,} tokens"
-            case Wanted.FIND | Wanted.NOT_FIND:
+            case Demand.FIND | Demand.NOT_FIND:
                 first = "" if self.count == FOUND_COUNT else f" in the first {self.count}"
                 return f"{self.wanted} {shown}{first}"
         return f"{self.wanted.removesuffix(' into a prompt')} {shown} into a prompt"
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class MemoryCheck:
     """A question, and what is expected of its answer.
 
     Attributes:
@@ -99,18 +99,18 @@ class Check:
     line: int
 
 
-def parsed(text: str) -> tuple[Check, ...]:
+def parsed(text: str) -> tuple[MemoryCheck, ...]:
     """The checks of a file, in their order.
 
     Raises:
         InvalidInput: a line cannot be read, or there is nothing to check; names the line.
     """
-    found: list[Check] = []
+    found: list[MemoryCheck] = []
     question, when, start, lines = "", "", 1, list[Expectation]()
 
     def end() -> None:
         if lines:
-            found.append(Check(question, when, tuple(lines), start))
+            found.append(MemoryCheck(question, when, tuple(lines), start))
             lines.clear()
 
     for number, raw in enumerate(text.splitlines(), 1):
@@ -125,7 +125,7 @@ def parsed(text: str) -> tuple[Check, ...]:
             question, when, start = "", "" if as_of[1].strip() == "now" else as_of[1].strip(), number
         else:
             lines.append(_expectation(line, number))
-            if not question and lines[-1].wanted in {Wanted.FIND, Wanted.NOT_FIND}:
+            if not question and lines[-1].wanted in {Demand.FIND, Demand.NOT_FIND}:
                 raise InvalidInput(f'line {number} needs a question above it: asked "…"')
     end()
     if not found:
@@ -135,15 +135,15 @@ def parsed(text: str) -> tuple[Check, ...]:
 
 def _expectation(line: str, number: int) -> Expectation:
     if found := _find(line):
-        wanted = Wanted.NOT_FIND if found[1] else Wanted.FIND
+        wanted = Demand.NOT_FIND if found[1] else Demand.FIND
         count = int(found[3]) if found[3] else FOUND_COUNT
         if not 1 <= count <= FOUND_COUNT:
             raise InvalidInput(f"line {number}: look among the first 1 to {FOUND_COUNT} hits")
         return Expectation(wanted, _said(found[2], number), count, number)
     if put := _put(line):
-        return Expectation(Wanted.NOT_PUT if put[1] else Wanted.PUT, _said(put[2], number), 0, number)
+        return Expectation(Demand.NOT_PUT if put[1] else Demand.PUT, _said(put[2], number), 0, number)
     if tokens := _tokens(line):
-        return Expectation(Wanted.TOKENS, "", int(re.sub(r"[,_]", "", tokens[1])), number)
+        return Expectation(Demand.TOKENS, "", int(re.sub(r"[,_]", "", tokens[1])), number)
     raise InvalidInput(f"line {number} cannot be read: {line[:80]!r}; a line is one of: {_HOW}")
 
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.checks.check_file import Wanted
+from sense_memory.checks.check_file import Demand
 from sense_memory.checks.outcomes import Outcome, outcomes
 
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sense_memory.checks.check_file import Check, Expectation
-    from sense_memory.checks.past_state import PastStates, Write
+    from sense_memory.checks.check_file import Expectation, MemoryCheck
+    from sense_memory.checks.past_state import PastStates, PastWrite
 
 
 _MAX_LIKELY: Final = 8  # writes with the words, beside which the line may have held
@@ -37,15 +37,15 @@ class Culprit:
         tried: how many states were tried for all lines so far.
     """
 
-    check: Check
+    check: MemoryCheck
     expected: Expectation
     why: str
-    write: Write | None
+    write: PastWrite | None
     number: int
     tried: int
 
 
-async def culprit(states: PastStates, checks: Sequence[Check], now: float) -> list[Culprit]:
+async def culprit(states: PastStates, checks: Sequence[MemoryCheck], now: float) -> list[Culprit]:
     """The write that broke each line that fails now; empty if all hold.
 
     Args:
@@ -59,7 +59,7 @@ async def culprit(states: PastStates, checks: Sequence[Check], now: float) -> li
 
 
 class _Search:
-    def __init__(self, states: PastStates, checks: Sequence[Check], now: float) -> None:
+    def __init__(self, states: PastStates, checks: Sequence[MemoryCheck], now: float) -> None:
         self._states, self._checks, self._now = states, checks, now
         self._tried: dict[int, list[Outcome]] = {}
 
@@ -75,7 +75,7 @@ class _Search:
 
     async def _where_it_held(self, one: Outcome) -> int | None:
         """An earlier state in which a line held, rather a late one; None if it held in none that was tried."""
-        is_absence = one.expected.wanted in {Wanted.NOT_FIND, Wanted.NOT_PUT}
+        is_absence = one.expected.wanted in {Demand.NOT_FIND, Demand.NOT_PUT}
         said = await self._states.saying(one.expected.text) if one.expected.text else []
         steps = (2**power for power in range(len(self._states).bit_length()))
         places = [number - is_absence for number in said[:_MAX_LIKELY]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.checks.check_file import FOUND_COUNT, Check, Expectation, Wanted
+from sense_memory.checks.check_file import FOUND_COUNT, Demand, Expectation, MemoryCheck
 from sense_memory.limits import MAX_SAFE_INTEGER
 from sense_memory.plain_text import one_line
 
@@ -32,13 +32,13 @@ class Outcome:
         why: what was there instead; empty if it holds.
     """
 
-    check: Check
+    check: MemoryCheck
     expected: Expectation
     ok: bool
     why: str = ""
 
 
-async def outcomes(store: MemoryStore, checks: Iterable[Check]) -> list[Outcome]:
+async def outcomes(store: MemoryStore, checks: Iterable[MemoryCheck]) -> list[Outcome]:
     """Whether each line of some checks holds in a store, as it is. Times of the checks are the caller's business.
 
     Args:
@@ -51,9 +51,9 @@ async def outcomes(store: MemoryStore, checks: Iterable[Check]) -> list[Outcome]
     found: list[Outcome] = []
     for check in checks:
         wanted = {one.wanted for one in check.expected}
-        hits = await _hits(store, check.question) if wanted & {Wanted.FIND, Wanted.NOT_FIND} else []
+        hits = await _hits(store, check.question) if wanted & {Demand.FIND, Demand.NOT_FIND} else []
         prompt = None
-        if wanted - {Wanted.FIND, Wanted.NOT_FIND}:
+        if wanted - {Demand.FIND, Demand.NOT_FIND}:
             prompt = await store.mind.prompt(query=check.question, budget=PROMPT_TOKENS, revive=False)
         found += (_outcome(check, one, hits, prompt) for one in check.expected)
     return found
@@ -72,22 +72,22 @@ async def _hits(store: MemoryStore, question: str) -> list[str]:
     return list(both)[: 2 * FOUND_COUNT]
 
 
-def _outcome(check: Check, one: Expectation, hits: Sequence[str], prompt: Prompt | None) -> Outcome:
+def _outcome(check: MemoryCheck, one: Expectation, hits: Sequence[str], prompt: Prompt | None) -> Outcome:
     words = one.text.casefold()
-    if one.wanted in {Wanted.FIND, Wanted.NOT_FIND}:
+    if one.wanted in {Demand.FIND, Demand.NOT_FIND}:
         shown = hits[: one.count if one.count < FOUND_COUNT else None]
         there = next((hit for hit in shown if words in hit.casefold()), None)
-        if one.wanted is Wanted.FIND:
+        if one.wanted is Demand.FIND:
             best = f"the best hit is {_short(hits[0])}" if hits else "nothing was found"
             return Outcome(check, one, there is not None, "" if there is not None else best)
         return Outcome(check, one, there is None, "" if there is None else f"found in {_short(there)}")
     text, tokens = ("", MAX_SAFE_INTEGER) if prompt is None else (prompt.text, prompt.report.tokens)
-    if one.wanted is Wanted.TOKENS:
+    if one.wanted is Demand.TOKENS:
         ok = tokens <= one.count
         return Outcome(check, one, ok, "" if ok else f"the prompt has {tokens:,} tokens")
     line = next((part for part in text.splitlines() if words in part.casefold()), None)
     is_there = line is not None or words in text.casefold()
-    if one.wanted is Wanted.PUT:
+    if one.wanted is Demand.PUT:
         return Outcome(check, one, is_there, "" if is_there else "it is not in the prompt")
     return Outcome(check, one, not is_there, f"in the line {_short(line or text)}" if is_there else "")
 

@@ -37,7 +37,7 @@ _BATCH_COUNT: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class PastWrite:
     """One write of a memory.
 
     Attributes:
@@ -124,22 +124,22 @@ class PastStates:
         wanted = words.casefold()
         return [number for number, text in enumerate(self._texts, 1) if wanted in text][::-1]
 
-    async def write(self, number: int) -> Write:
+    async def write(self, number: int) -> PastWrite:
         """One of the writes, counted from 1, with what it wrote."""
         raw = self._writes[number - 1]
         signer = self._store.mind.store.options.signer
         if raw.entry is not None:
             source, text = source_of(raw.entry, signer.public_key), raw.entry.text
-            return Write(raw.at, raw.event_id, name_of(raw.entry), text, source)
+            return PastWrite(raw.at, raw.event_id, name_of(raw.entry), text, source)
         try:
             record = await envelope.open_event(signer, verify(RawEvent.loads(raw.line)))
         except SenseMemoryError:
-            return Write(raw.at, raw.event_id)
+            return PastWrite(raw.at, raw.event_id)
         device = record.fields.get("said", "")
         device = device if isinstance(device, str) else str(device[0]) if device else ""
-        text = next((text for name in ("value", "content") if (text := record.fields.get(name))), "")
+        text = record.fields.get("value") or record.fields.get("content") or ""
         path = record.path.removeprefix(address.PERSONA) or "journal"
-        return Write(
+        return PastWrite(
             *(raw.at, raw.event_id, path, str(text)),
             provenance_in_fields(record.fields)["source"] or str(record.fields.get("made_by", "")),
             device,

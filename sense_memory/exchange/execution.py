@@ -93,7 +93,7 @@ async def carry_out(
 def _told(item: Item, session: str) -> Item:
     """An item of another program with where it came from, as its kind says that."""
     origin, fields = item.origin or "import", dict(item.fields)
-    if item.kind in {ItemKind.PALACE, ItemKind.FLAT}:
+    if item.kind in {ItemKind.PALACE, ItemKind.FLAT, ItemKind.JOURNAL}:
         fields |= {"source": origin, "session": session}
     elif item.kind is ItemKind.LOG:
         fields["payload"] = {**fields["payload"], "origin": origin, "session": session}
@@ -150,7 +150,11 @@ async def _write_flat(store: MemoryStore, batch: Sequence[Item]) -> None:
 
 
 async def _write_journal(store: MemoryStore, batch: Sequence[Item]) -> None:
-    await store.journal.write_many([item.text if item.at is None else (item.text, item.at) for item in batch])
+    own = [item for item in batch if not item.fields.get("source")]
+    await store.journal.write_many([item.text if item.at is None else (item.text, item.at) for item in own])
+    for item in (one for one in batch if one.fields.get("source")):
+        told = {name: str(item.fields.get(name, "")) for name in ("source", "session")}
+        await store.journal.write(item.text, created_at=item.at, **told)
 
 
 async def _write_log(store: MemoryStore, batch: Sequence[Item]) -> None:

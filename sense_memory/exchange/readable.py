@@ -66,6 +66,7 @@ _TEXTS: Final = {  # the paths of exported records, or prefixes of them, each wi
 _DEVICE_FIELDS: Final = frozenset(
     {"seen", "said"}
 )  # fields of a record of the mind that only its device needs
+_TOLD_HERE: Final = frozenset({"origin", "session", "sources", "derived_from"})  # an import says them itself
 _README: Final = """This folder is a readable export of sense-memory: the memories of an agent in plain text.
 Anyone who can read these files can read the memories. `sense-memory export FILE` writes an encrypted export instead.
 
@@ -286,6 +287,7 @@ def _journal(entry: JournalEntry) -> ExportedMemory:
     when = _date_text(entry.created_at)
     day = str(when)[:19].replace("T", " ").replace(":", "")
     values = {KIND_FIELD: "journal", "created_at": when, "id": entry.event_id}
+    values |= {name: said for name in ("source", "session") if (said := getattr(entry, name))}
     name = f"{day} {entry.event_id[:8]}"
     folder = ("journal", str(when)[:7])
     return ExportedMemory(folder, name, values, entry.content, entry.created_at, entry.event_id)
@@ -305,7 +307,7 @@ def _record(record: MindRecord, named: str) -> ExportedMemory:
 
 def record_state(fields: Mapping[str, Any]) -> str:
     """A hash of the fields of a record, 16 hex digits."""
-    shared = {name: value for name, value in fields.items() if name not in _DEVICE_FIELDS}
+    shared = {name: value for name, value in fields.items() if name not in _DEVICE_FIELDS | _TOLD_HERE}
     return fingerprint(orjson.dumps(shared, option=orjson.OPT_SORT_KEYS).decode())
 
 
@@ -552,7 +554,8 @@ def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
             return Item(ItemKind.FLAT, path, text, file, line, at, "", fields, state, has_name=True)
         case "journal":
             at, ident = _seconds(values.get("created_at")), str(values.get("id", "-"))
-            return Item(ItemKind.JOURNAL, "", text, file, line, at, exported=ident)
+            told = {name: str(values[name]) for name in ("source", "session") if name in values}
+            return Item(ItemKind.JOURNAL, "", text, file, line, at, "", told, ident)
         case "mind":
             named = str(values["text_is"])
             fields = {**values["fields"], **({named: text} if named else {})}

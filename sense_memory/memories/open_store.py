@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.prompt_style import StyleName
     from sense_memory.palace.search import PersonaHit
+    from sense_memory.palace.trust import TrustJudge
     from sense_memory.records.envelope import Record, SealedRecord
     from sense_memory.relay.client.actions import Timeouts
     from sense_memory.search.embedders.embedder import Embedder
@@ -262,7 +263,7 @@ class OpenStore:
             warn=warn,
         )
         ask = self.replication.ask
-        self.journal = Journal(*parts, clock=clock, ask=self.replication.ask_for_journal)
+        self.journal = Journal(*parts, clock=clock, ask=self.replication.ask_for_journal, judge=self._judge)
         self.flat = FlatMemories(
             *parts,
             clock=clock,
@@ -479,6 +480,9 @@ class OpenStore:
     async def _catalog(self) -> Catalog:
         return await self.persona().palace.refresh()
 
+    async def _judge(self) -> TrustJudge:
+        return await self.trust().judge()
+
     async def _withheld(self) -> Mapping[str, str]:
         return await self.trust().withheld()
 
@@ -525,6 +529,7 @@ class OpenStore:
             clock = self.options.clock
             about: dict[str, Any] = {"clock": clock, "zone": self.options.zone, "ask": self.replication.ask}
             about["catalog"], about["withheld"] = persona.names.catalog, self._withheld
+            about["judge"] = self._judge
             if embedding is not None:
                 sharing = SharedEmbeddings(embedding.cache, self.ledger, self.reader, self.writer, clock)
                 about["meaning"] = embedding, sharing

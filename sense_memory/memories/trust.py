@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.ledger.feed import START
 from sense_memory.models import PROVENANCE
 from sense_memory.nostr import address
-from sense_memory.palace.trust import BLOCK_PART, PASSAGE_PART, Effect, Statement, TrustJudge, TrustRule
+from sense_memory.palace.trust import (
+    BLOCK_PART,
+    JOURNAL_PART,
+    PASSAGE_PART,
+    Effect,
+    Statement,
+    TrustJudge,
+    TrustRule,
+)
 from sense_memory.records.kinds import RecordType
 
 
@@ -19,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from sense_memory.ledger import Ledger
-    from sense_memory.models import Memory, PersonaMemory
+    from sense_memory.models import JournalEntry, Memory, PersonaMemory
     from sense_memory.palace.catalog import Catalog
     from sense_memory.records.reader import Reader
     from sense_memory.search.hits import Hit
@@ -102,10 +110,22 @@ def of_memory(memory: PersonaMemory) -> Statement:
 
 def of_flat(memory: Memory | Hit) -> Statement:
     """What the rules have to know of a flat memory, or of a hit of a search that is no palace memory."""
-    at = memory.created_at
+    at, is_entry = memory.created_at, getattr(memory, "kind", "") == "journal"
     return Statement(
-        memory.key, memory.source, memory.sources, memory.session, at, memory.derived_from, memory.value
+        f"{JOURNAL_PART}{memory.key}" if is_entry else memory.key,
+        memory.source,
+        memory.sources,
+        memory.session,
+        at,
+        memory.derived_from,
+        memory.value,
     )
+
+
+def of_entry(entry: JournalEntry) -> Statement:
+    """What the rules have to know of a journal entry."""
+    name, at = f"{JOURNAL_PART}{entry.event_id}", entry.created_at
+    return Statement(name, entry.source, (), entry.session, at, (), entry.content)
 
 
 def of_fields(name: str, fields: Mapping[str, Any], at: float) -> Statement:

@@ -22,13 +22,14 @@ from sense_memory.ledger import retry_while_moved
 from sense_memory.limits import MAX_DELETED_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.bulk import batches
 from sense_memory.memories.persona.arguments import checked_source
-from sense_memory.memories.trust import RULES, of_memory
+from sense_memory.memories.trust import RULES, of_entry, of_memory
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.entry_sources import every_source, name_of, parts_of, statement_of
 from sense_memory.nostr import address
 from sense_memory.palace.sources import is_told, least_trusted_last
 from sense_memory.palace.trust import (
     BLOCK_PART,
+    JOURNAL_PART,
     LOG_PART,
     PASSAGE_PART,
     Effect,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.records import MindRecord, MindRecords
 
 _COPIES: Final = f"{address.MIND}revoked/"
+_NEVER_TAKEN: Final = (LOG_PART, JOURNAL_PART)  # entries of what happened, which are kept back only
 _KINDS: Final = frozenset({"import", "tool", "document", "scene"})  # each stands for all of its sources
 _ID_BYTES: Final = 4
 _TURNS: Final = 3  # of looking again for what was written while something was forgotten
@@ -194,6 +196,9 @@ class Trust:
             return {}
         known = await self._store.trust().statements()
         found = {name: known[name] for name in held if name in known}
+        judge = await self._store.trust().judge()
+        said = map(of_entry, await self._store.journal.every())
+        found |= {one.name: one for one in said if judge.holds_back(one, {}, {})}
         entries = (entry for entry in await self._log.entries() if gate.held(entry))
         return found | {name_of(entry): self._statement(entry) for entry in entries}
 
@@ -287,6 +292,7 @@ class Trust:
     async def _steps(self, rule: TrustRule) -> tuple[TrustStep, ...]:
         """What a rule is about now, and what is derived from that unless it only trusts."""
         known = await self._store.trust().statements()
+        known |= {one.name: one for one in map(of_entry, await self._store.journal.every())}
         await self._log.refresh()
         entries = await self._log.entries()
         if rule.effect is Effect.TRUST:
@@ -320,7 +326,7 @@ class Trust:
         for _ in range(_TURNS):
             steps = {step.name: step for step in await self._steps(rule)}
             done |= steps
-            taken = await self._take(rule, [name for name in steps if not name.startswith(LOG_PART)])
+            taken = await self._take(rule, [name for name in steps if not name.startswith(_NEVER_TAKEN)])
             if not taken:
                 break
             rule = replace(rule, taken=tuple(dict.fromkeys((*rule.taken, *taken))))
@@ -440,7 +446,7 @@ def path_of(name: str) -> str:
 def _step(rule: TrustRule, one: Statement) -> TrustStep:
     derived = () if rule.effect is Effect.TRUST or rule.is_about(one) else one.derived_from
     step = TrustStep(one.name, one.source, one.at, derived, _REASONS[rule.effect])
-    return _kept(step) if one.name.startswith(LOG_PART) and rule.effect is Effect.REVOKE else step
+    return _kept(step) if one.name.startswith(_NEVER_TAKEN) and rule.effect is Effect.REVOKE else step
 
 
 def _kept(step: TrustStep) -> TrustStep:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 LOG_PART: Final = "log:"  # `log:CONVERSATION/ID` names an entry of the log as a part
 PASSAGE_PART: Final = "archive:"
 BLOCK_PART: Final = "block:"
+JOURNAL_PART: Final = "journal:"
 _DIGEST_CHARS: Final = 32
 
 
@@ -42,7 +43,8 @@ class Statement:
     """What the rules have to know of one memory.
 
     Attributes:
-        name: the path of a palace memory, a flat key, `archive:ID`, `block:LABEL` or `log:CONVERSATION/ID`.
+        name: the path of a palace memory, a flat key, `archive:ID`, `block:LABEL`, `journal:ID` or
+            `log:CONVERSATION/ID`.
         source: who said it.
         sources: the sources of everything that it is derived from.
         session: in which session, conversation or import it was written; empty if unknown.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sense_memory.checks import Wanted, parsed
+from sense_memory.checks import Demand, parsed
 from sense_memory.errors import InvalidInput
 
 
@@ -32,7 +32,7 @@ asked "And now?"
 
 def test_a_file_is_read_as_it_is_written():
     first, lisa, ada, now = parsed(FILE)
-    assert (first.question, first.expected[0].wanted) == ("", Wanted.NOT_PUT)
+    assert (first.question, first.expected[0].wanted) == ("", Demand.NOT_PUT)
     assert [one.told for one in lisa.expected] == [
         'must find "Lisbon" in the first 3',
         'must not find "Berlin"',

@@ -85,6 +85,7 @@ async def test_i13_untrusted_enters_no_prompt_by_itself(source):
         await store.remember("museum", EVIL, source=source)
         passage = await store.mind.archive.insert(EVIL, origin=source)
         await store.mind.blocks.create("museum", EVIL, sources=[source])
+        await store.journal.write(EVIL, source=source)
         entry = await store.mind.log.append("world.observed", {"text": EVIL, "source": source}, actor="world")
         assert {"world/facts/museum", "museum", passage.id, entry.id} <= await found(store)
         assert await speaking(store) == []
@@ -281,6 +282,7 @@ async def poisoned(store):
     await store.mind.blocks.create("museum", EVIL, sources=["tool:web"])
     seen = await store.mind.log.append("world.observed", {"text": EVIL, "source": "tool:web"}, actor="world")
     belief = await store.mind.append_reflection("me", EVIL, [seen])
+    await store.journal.write(EVIL, source="tool:web")
     return {"world/facts/museum", "world/facts/sum", "museum", passage.id, seen.id, belief.id}
 
 
@@ -290,7 +292,16 @@ async def test_a_plan_names_everything_and_changes_nothing():
         before = await found(store)
         plan = await store.mind.trust.plan("revoke", source="tool:web")
         kinds = sorted(step.name.partition(":")[0] for step in plan.steps)
-        assert kinds == ["archive", "block", "log", "log", "museum", "world/facts/museum", "world/facts/sum"]
+        assert kinds == [
+            "archive",
+            "block",
+            "journal",
+            "log",
+            "log",
+            "museum",
+            "world/facts/museum",
+            "world/facts/sum",
+        ]
         assert {step.outcome for step in plan.steps if step.name.startswith("log:")} == {"kept back"}
         assert await found(store) == before
         assert await store.mind.trust.rules() == []
@@ -309,6 +320,7 @@ async def test_what_is_kept_back_is_nowhere_and_comes_back_as_one(effect):
         assert await store.palace.recall("world/facts/sum") is None
         assert await store.recall("museum") is None
         assert [memory.key for memory in await store.recall_all()] == []
+        assert await store.recent() == []
         assert [memory.path for memory in await store.palace.memories()] == ["people/facts/ada"]
         assert "museum" not in [block.label for block in await store.mind.blocks.all()]
         assert (effect == "revoke") == (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.checks import PastStates, culprit, outcomes, parsed
+from sense_memory.checks import PastStates, PastWrite, culprit, outcomes, parsed
 from sense_memory.checks.check_file import MAX_FILE_BYTES
 from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.cli.inputs import argument, moment, option
@@ -21,7 +21,7 @@ from sense_memory.interfaces.text import iso, one_line, quantity
 
 
 if TYPE_CHECKING:
-    from sense_memory.checks import Check, Culprit, Outcome, Write
+    from sense_memory.checks import Culprit, MemoryCheck, Outcome
     from sense_memory.store import MemoryStore
 
 _VALUE_CHARS = 200
@@ -86,7 +86,7 @@ class BrokenLine:
 _File = Annotated[Path, argument("FILE", "The file of checks, or - for stdin.")]
 
 
-def _read(file: Path) -> tuple[Check, ...]:
+def _read(file: Path) -> tuple[MemoryCheck, ...]:
     try:
         with typer.get_binary_stream("stdin") if str(file) == "-" else file.open("rb") as opened:
             raw = opened.read(MAX_FILE_BYTES + 1)
@@ -139,7 +139,7 @@ async def check(
     store: MemoryStore,
     file: _File,
     *,
-    at: Annotated[str | None, option("WHEN", "Check the whole memory as it was then.")] = None,
+    at: Annotated[str | None, option("WHEN", "MemoryCheck the whole memory as it was then.")] = None,
 ) -> list[CheckedLine]:
     """Check that the memory finds what it must, and puts nothing into a prompt that must not be there.
 
@@ -163,14 +163,22 @@ async def check(
 
 
 def _broken(one: Culprit) -> BrokenLine:
-    write: Write | None = one.write
-    told = ("", "", None, "", "", "")
-    if write is not None:
-        value = one_line(write.value)
-        cut = value if len(value) <= _VALUE_CHARS else f"{value[:_VALUE_CHARS]}…"
-        told = (write.path, write.event_id, write.at, cut, write.source, write.device)
-    about = one.expected.line, one.check.question, one.expected.told, one.why, one.number
-    return BrokenLine(*about, *told, one.tried)
+    write = one.write or PastWrite(0.0, "")
+    value = one_line(write.value)
+    return BrokenLine(
+        one.expected.line,
+        one.check.question,
+        one.expected.told,
+        one.why,
+        one.number,
+        write.path,
+        write.event_id,
+        write.at if one.write is not None else None,
+        value if len(value) <= _VALUE_CHARS else f"{value[:_VALUE_CHARS]}…",
+        write.source,
+        write.device,
+        one.tried,
+    )
 
 
 def _show_broken(found: list[BrokenLine], _: Any) -> None:

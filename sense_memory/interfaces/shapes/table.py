@@ -121,7 +121,11 @@ _MEMORIES: Final = {
         or_null=("source", "session"),
     ),
     "models.JournalEntry": Shape(
-        "journal entry", path=_entry_path, kind="journal", plus={"value": "content"}
+        "journal entry",
+        path=_entry_path,
+        kind="journal",
+        plus={"value": "content"},
+        or_null=("source", "session"),
     ),
     "models.Draft": Shape("draft", path="key", or_null=("reason",)),
     "models.Change": Shape("change", path="path", plus={"relay_url": "relay"}),

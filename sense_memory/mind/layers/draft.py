@@ -271,10 +271,8 @@ async def store_thought(
     names = tuple(topics)
     await mind.log.refresh()
     if foreign := mind.trust.foreign_sources([entry]):  # a summary of a topic shapes the identity
-        about = {"origin": foreign[-1], "sources": foreign}
-        await mind.archive.insert(
-            entry.text, topics=names, title=title, source=entry.id, at=entry.at, **about
-        )
+        said = {"origin": foreign[-1], "title": title, "source": entry.id}
+        await mind.archive.insert(entry.text, topics=names, at=entry.at, sources=foreign, **said)
         return names
     names, also = (names, ()) if names else await mind.topics.sorted_in(entry.text, title)
     for earlier in also:
