@@ -9,6 +9,7 @@ import pytest
 
 from sense_memory import EmbeddedRelay
 from sense_memory.errors import InvalidInput
+from sense_memory.exchange import carry_out, plan_import, read, write_readable
 from sense_memory.interfaces.harness.hooks import session_start
 from sense_memory.interfaces.http_api.calls import ApiCalls
 from sense_memory.interfaces.mcp.server import MemoryServer
@@ -439,4 +440,86 @@ async def test_without_rules_nothing_is_kept_back(monkeypatch):
         assert isinstance(gate, EntryGate)
         assert not gate.withholds
         monkeypatch.setattr(store.mind.store.trust(), "statements", None)  # no memory is read for it
+        assert await found(store) == set()
+
+
+# ── Ways around ─────────────────────────────────────────────────────────────────────────
+
+
+async def moved(store):
+    for name in ("a/b/c", "key"):
+        await store.remember(name, EVIL, source="tool:web")
+        (head, *_) = [one for one in await store.history(name) if one.is_head]
+        await store.edits.move(name, name.replace("c", "d").replace("key", "kez"), seen=head.event_id)
+
+
+async def restored(store):
+    await store.palace.remember("a/b/part", EVIL, source="tool:web")
+    for name in ("a/b/c", "key"):
+        await store.remember(name, EVIL, source="agent", derived_from=["a/b/part"])
+        memory = await store.recall(name)
+        await store.forget(name)
+        await store.edits.restore(memory)
+
+
+async def signed_again(store):
+    for name in ("a/b/c", "key"):
+        await store.remember(name, EVIL, source="tool:web")
+        await store.refresh(name)
+        await store.remember(name, f"{EVIL} Again.")
+
+
+async def pinned(store):
+    await store.palace.remember("a/b/c", EVIL, source="tool:web")
+    await store.palace.pin("a/b/c")
+
+
+async def classified(store):
+    for number in range(3):
+        text = {"text": f"{number}: {EVIL}", "source": "tool:web"}
+        await store.mind.store_thought(await store.mind.log.append("world.observed", text, actor="world"))
+    thought = {"text": "The falcon museum is nice in spring."}
+    await store.mind.store_thought(await store.mind.log.append("agent.output", thought, actor="me"))
+
+
+@pytest.mark.parametrize("way", [moved, restored, signed_again, pinned, classified])
+async def test_no_way_around_raises_the_trust_in_a_text(way):
+    async with opened() as store:
+        await way(store)
+        assert await found(store)
+        assert await speaking(store) == []
+
+
+async def test_an_export_that_people_read_keeps_where_texts_came_from(tmp_path):
+    async with opened() as store:
+        gone = await poisoned(store)
+        await write_readable(store, tmp_path / "all.jsonl")
+    async with opened() as other:
+        done = await carry_out(other, await plan_import(other, read(tmp_path / "all.jsonl")))
+        assert (done.problems, done.session) == ([], "")
+        assert gone <= await found(other)
+        assert await speaking(other) == []
+        memory = await other.palace.recall("world/facts/sum")
+        assert (memory.sources, memory.derived_from) == (("tool:web",), ("world/facts/museum",))
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+async def test_an_import_is_trusted_by_who_made_it_and_revoked_as_one(tmp_path, trusted):
+    notes = tmp_path / "notes.md"
+    notes.write_text(f"# Museum\n\n- {EVIL}\n")
+    async with opened() as store:
+        plan = await plan_import(store, read(notes))
+        done = await carry_out(store, plan, trusted=trusted)
+        assert await found(store)
+        assert bool(await speaking(store)) == trusted
+        made = await decide(store, "revoke", session=done.session)
+        assert await found(store) == set()
+        await store.mind.trust.undo(made.rule.id)
+        assert bool(await speaking(store)) == trusted
+
+
+async def test_a_rule_of_a_newer_version_keeps_back_what_it_is_about():
+    async with opened() as store:
+        await store.palace.remember("a/b/c", EVIL, source="agent", session="s1")
+        await store.mind.records.write({"mind/trust/00aa": {"effect": "burn", "session": "s1", "made_at": 1}})
         assert await found(store) == set()

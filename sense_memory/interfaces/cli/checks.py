@@ -139,7 +139,7 @@ async def check(
     store: MemoryStore,
     file: _File,
     *,
-    at: Annotated[str | None, option("WHEN", "MemoryCheck the whole memory as it was then.")] = None,
+    at: Annotated[str | None, option("WHEN", "Check the whole memory as it was then.")] = None,
 ) -> list[CheckedLine]:
     """Check that the memory finds what it must, and puts nothing into a prompt that must not be there.
 

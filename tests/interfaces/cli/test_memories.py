@@ -597,7 +597,7 @@ def test_recent_as_json_and_its_limit(agent):
     found = agent.json("recent", "--limit", "2")
 
     assert [entry["value"] for entry in found] == ["three", "two"]
-    assert set(found[0]) == {"kind", "path", "key", "value", "created_at", "event_id"}
+    assert set(found[0]) == {"kind", "path", "key", "value", "created_at", "event_id", "source", "session"}
     assert is_recent(found[0]["created_at"])
 
 
