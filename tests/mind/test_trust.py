@@ -523,3 +523,15 @@ async def test_a_rule_of_a_newer_version_keeps_back_what_it_is_about():
         await store.palace.remember("a/b/c", EVIL, source="agent", session="s1")
         await store.mind.records.write({"mind/trust/00aa": {"effect": "burn", "session": "s1", "made_at": 1}})
         assert await found(store) == set()
+
+
+async def test_what_is_derived_elsewhere_from_what_was_revoked_is_kept_back_when_it_arrives():
+    async with EmbeddedRelay() as relay:
+        one, two = opened(relays=[relay.url]), opened(relays=[relay.url])
+        async with one, two:
+            await one.palace.remember("a/b/part", EVIL, source="agent", session="s1")
+            assert await sync_until_quiet([one, two], 6)
+            await decide(one, "revoke", session="s1")
+            await two.palace.remember("a/b/late", EVIL, session="s2", derived_from=["a/b/part"])
+            assert await sync_until_quiet([one, two], 8)
+            assert await found(one) == await found(two) == set()
