@@ -44,6 +44,10 @@ class MemoryFields(TypedDict, total=False):
     connections: Sequence[str]
     halflife_days: float | None
     source: str | None
+    session: str | None
+    observed_at: datetime | float | None
+    derived_from: Sequence[str] | None
+    sources: Sequence[str] | None
     confidence: float | None
     created_at: datetime | float | None
     relevance: float | None

@@ -33,12 +33,17 @@ class Memory(_Frozen):
         value: any text; key and value together must fit 40,960 bytes.
         created_at: when this value was written, seconds since 1970.
         event_id: the event that holds the memory, 64 hex digits.
+        source, session, derived_from, sources: where the value came from, as of a palace memory; empty if unknown.
     """
 
     key: str
     value: str = Field(repr=False)
     created_at: float
     event_id: str
+    source: str = Field(default="", repr=False)
+    session: str = Field(default="", repr=False)
+    derived_from: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """The text alone; `repr` shows everything else."""
@@ -52,11 +57,14 @@ class JournalEntry(_Frozen):
         content: any non-empty text.
         created_at: when the entry was written, seconds since 1970.
         event_id: the event that holds the entry, 64 hex digits.
+        source, session: where the entry came from, as of a palace memory; empty for the agent's own.
     """
 
     content: str = Field(repr=False)
     created_at: float
     event_id: str
+    source: str = Field(default="", repr=False)
+    session: str = Field(default="", repr=False)
 
     def __str__(self) -> str:
         """The text alone; `repr` shows everything else."""
@@ -133,6 +141,8 @@ Count = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
+# The fields that say where a text came from; giving the source gives them all.
+PROVENANCE: Final = ("source", "session", "observed_at", "derived_from", "sources")
 _DATED = frozenset({"last_accessed", "last_reinforced", "written_at"})
 
 
@@ -157,7 +167,12 @@ class PersonaMemory(_Frozen):
         superseded_by: the memory that replaced this one, which then decays four times faster.
         marked_by_hand: those of `contradicts` that `persona_contradict` named; other texts do not remove these marks.
         themes: what the memory is about, for search.
-        source: where the memory came from: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
+        source: where the memory came from: user, agent, `import:<name>`, `tool:<name>`, `document:<hash>`,
+            `scene:<name>`, or empty.
+        session: in which session, conversation or import the text was written; empty if unknown.
+        observed_at: when what the text says was observed, seconds since 1970; None if that is when it was written.
+        derived_from: what the text was made of: paths, flat keys, `archive:ID`, `block:LABEL`, `log:CONVERSATION/ID`.
+        sources: the sources of all that, each once, the least trusted last; they bound the trust in the memory.
         confidence: how certain the insight is, 0 to 1.
         state: the state when this version was written or read; it changes with time alone.
         created_at: when the memory was first written.
@@ -192,6 +207,10 @@ class PersonaMemory(_Frozen):
 
     themes: tuple[str, ...] = Field(default=(), repr=False)
     source: str = Field(default="", repr=False)
+    session: str = Field(default="", repr=False)
+    observed_at: Timestamp | None = None
+    derived_from: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     confidence: Share = 1.0
     state: State = State.ACTIVE
 

@@ -43,6 +43,7 @@ from sense_memory.mind.records import MindRecord
 from sense_memory.mind.scenes.membership import SceneState
 from sense_memory.mind.scenes.share import SharedMemory
 from sense_memory.mind.search.hits import MindHit
+from sense_memory.mind.trust import EntryGate, TrustPlan, TrustUndo
 from sense_memory.mirror.decisions import MirrorReport
 from sense_memory.mirror.mirrors import EmptyFolder
 from sense_memory.mirror.state import Mirror
@@ -53,6 +54,7 @@ from sense_memory.palace.extraction import Extractor, Proposal
 from sense_memory.palace.plan import Plan
 from sense_memory.palace.prompt_style import StyleName
 from sense_memory.palace.search import PersonaHit
+from sense_memory.palace.trust import Statement, TrustRule
 from sense_memory.relay.client.actions import Timeouts
 from sense_memory.relay.sync.holdings import Holding
 from sense_memory.relay.sync.reports import SyncReport
@@ -159,11 +161,20 @@ class SyncMemoryStore:
         """The folders that are kept in step with memory, such as the memory of a coding agent."""
     def clock(self) -> float:
         """The time by the clock of this store, seconds since 1970."""
-    def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
+    def remember(
+        self,
+        key: str,
+        value: str,
+        *,
+        source: str | None = None,
+        session: str | None = None,
+        derived_from: Sequence[str] = (),
+        created_at: datetime | float | None = None,
+    ) -> str:
         """Write a value under a key. It replaces the previous value, which stays in the local `history`.
 
         `key` may be the path `domain/facet/key` of a palace memory, as in all calls here: `palace.remember` has more to
-        say about one.
+        say about one, also about `source`, `session` and `derived_from`: without them, a memory keeps its own.
 
         `created_at`, a datetime or seconds since 1970, is when the value was written, by default now. It does not
         affect which version wins: the version written last does. Returns the event's id, once the event is durable.
@@ -260,21 +271,13 @@ class SyncMemoryStore:
         Returns the invitation, a text that only this key can open: `store.mind.scenes.join(invitation)` joins on the other
         side, and `store.mind.shares.read()` reads. Each `sync` of this store brings the view up to date.
 
-        Args:
-            domain: of the palace.
-            facet: of that domain.
-            with_: the reader's public key, npub or hex.
-
-        Raises:
-            BadKey: not a public key.
-            InvalidInput: it is this agent's own key, or the place is no domain and facet.
+        `with_` is the reader's public key, npub or hex. Raises BadKey where it is none, InvalidInput where it is this
+        agent's own key, or the place is no domain and facet.
         """
     def unshare(self, domain: str, facet: str, *, with_: str) -> None:
         """End a share with one reader: later changes are encrypted with a new key. What was read stays readable.
 
-        Raises:
-            BadKey: not a public key.
-            InvalidInput: this key does not read this facet.
+        Raises BadKey as `share`, and InvalidInput where this key does not read this facet.
         """
     def recent(self, limit: int = 20) -> list[JournalEntry]:
         """The newest journal entries, newest first; as `journal.recent`."""
@@ -435,6 +438,9 @@ class SyncMemoryStore:
         *,
         halflife_days: float | None = None,
         source: str | None = None,
+        session: str | None = None,
+        observed_at: datetime | float | None = None,
+        derived_from: Sequence[str] = (),
         confidence: float | None = None,
         contradictions: ContradictionMode | None = None,
         created_at: datetime | float | None = None,
@@ -504,6 +510,7 @@ class SyncMemoryStore:
         max_tokens: int = 500,
         style: StyleName = "bracketed",
         count: Callable[[str], int] | None = None,
+        include_untrusted: bool = False,
     ) -> Compressed:
         """As `palace.compress`."""
     def persona_pin(self, key: str) -> None:
@@ -574,10 +581,13 @@ class SyncStoreJournal:
     """
     def __call__(self, content: str, *, created_at: datetime | float | None = None) -> str:
         """Write a journal entry; see `write`."""
-    def write(self, content: str, *, created_at: datetime | float | None = None) -> str:
+    def write(
+        self, content: str, *, source: str = "", session: str = "", created_at: datetime | float | None = None
+    ) -> str:
         """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
 
-        `created_at` and errors as in `remember`. Returns the event's id, once the event is durable in the ledger.
+        `source`, `session`, `created_at` and errors as in `remember`. Returns the event's id, once the event is durable
+        in the ledger.
         """
     def write_many(
         self,
@@ -622,11 +632,13 @@ class SyncStoreEdits:
         seen: str | None,
         themes: Sequence[str] | None = None,
         source: str | None = None,
+        like: Memory | PersonaMemory | None = None,
     ) -> str:
         """Write a memory in place of the version that was seen; `seen=None` where the caller saw no memory.
 
-        `themes` and `source` are of a palace memory only; without them, it keeps its own. Returns the event's id, as
-        `remember` does; no draft is kept. Raises as `remember`.
+        `themes` and `source` are of a palace memory only; without them, it keeps its own. `like` is a memory that came from
+        where the text comes from, in place of a source. Returns the event's id, as `remember` does; no draft is kept.
+        Raises as `remember`.
         """
     def retheme(self, path: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
         """Add themes to a palace memory, and remove others; its text, and themes that others changed meanwhile, stay.
@@ -719,6 +731,7 @@ class SyncStorePalace:
     Args:
         opened: gives the open store, or raises StoreClosed.
         options: of the store.
+        mind: gives the mind, which knows what a memory is derived from.
     """
     def remember(
         self,
@@ -729,6 +742,9 @@ class SyncStorePalace:
         *,
         halflife_days: float | None = None,
         source: str | None = None,
+        session: str | None = None,
+        observed_at: datetime | float | None = None,
+        derived_from: Sequence[str] = (),
         confidence: float | None = None,
         contradictions: ContradictionMode | None = None,
         created_at: datetime | float | None = None,
@@ -749,7 +765,12 @@ class SyncStorePalace:
             connections: paths or unique keys of related memories, which are linked both ways; a path may be unwritten
                 yet.
             halflife_days: days after which relevance has halved; 30 for a new memory.
-            source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
+            source: user, agent, `import:<name>`, `tool:<name>`, `document:<hash>`, `scene:<name>`, or empty. Only what
+                the user or the agent said enters a prompt by itself.
+            session: in which session or conversation it was written.
+            observed_at: when what it says was observed, if that was not now.
+            derived_from: the names of what it was made of: paths, flat keys, `archive:ID`, `block:LABEL`,
+                `log:CONVERSATION/ID`. It is trusted no more than the least of them.
             confidence: 0 to 1; 1 for a new memory.
             contradictions: "act" marks, "suggest" only tells, "off" does not look, in this call; by default as the store.
             created_at: as in `MemoryStore.remember`; the memory fades from then on.
@@ -877,6 +898,7 @@ class SyncStorePalace:
         max_tokens: int = 500,
         style: StyleName = "bracketed",
         count: Callable[[str], int] | None = None,
+        include_untrusted: bool = False,
     ) -> Compressed:
         """The active palace memories as text for a prompt; nothing is revived.
 
@@ -891,6 +913,8 @@ class SyncStorePalace:
                 `plain`: sentences under short headers.
             count: the tokens of a text, by your model's tokenizer; by default an estimate, some 8 % too high for
                 English.
+            include_untrusted: also memories from tools, documents and imports that nobody vouched for, see
+                `store.mind.trust`; without it, `untrusted` of the result names them.
 
         Returns the text, which also tells its `tokens`, and the paths `included` and `left_out`.
         """
@@ -943,6 +967,7 @@ class SyncMind:
         topics: the topics of thoughts, each with a summary.
         identity: the identity, distilled from the topics, and the objectives.
         proposals: memories that are proposed for the palace.
+        trust: whose words may enter a prompt by themselves, and what is kept back.
         shares: facets of palaces that this agent shares with others, and others with this agent.
         scenes: logs that are shared with other agents.
     """
@@ -954,6 +979,7 @@ class SyncMind:
     topics: SyncTopics
     identity: SyncIdentityKernel
     proposals: SyncProposals
+    trust: SyncTrust
     scenes: SyncScenes
     shares: SyncShares
     def prompt(
@@ -966,6 +992,7 @@ class SyncMind:
         scene: str | SyncScene = "",
         count_tokens: Callable[[str], int] | None = None,
         revive: bool = True,
+        include_untrusted: bool = False,
     ) -> Prompt:
         """Everything that a model should see now, as messages in one order and within one budget.
 
@@ -984,6 +1011,8 @@ class SyncMind:
             count_tokens: counts the tokens of a text; by default as the conversation does, by an estimate.
             revive: whether palace memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
                 that no model gets.
+            include_untrusted: also what tools, documents, imports and other agents said and nobody vouched for, see
+                `trust`; it then stands apart, marked as untrusted.
 
         Raises:
             InvalidInput: the instructions leave no room in the budget, or an argument cannot be used.
@@ -1212,8 +1241,11 @@ class SyncBlocks:
     def all(self) -> list[Block]:
         """All blocks: `persona` and `human` first, then the others by label.
 
-        A record that another program wrote under a name that cannot be a label is left out.
+        A record that another program wrote under a name that cannot be a label is left out, and so is what a rule keeps
+        back.
         """
+    def speaking(self) -> list[Block]:
+        """The blocks that may stand in a prompt: those with lines of a tool or another agent may not, see `Trust`."""
     def get(self, label: str) -> Block:
         """One block.
 
@@ -1234,9 +1266,16 @@ class SyncBlocks:
     def as_records(self, label: str, fields: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         """The records by path that hold a block of these fields: one, or several if its text does not fit an event."""
     def create(
-        self, label: str, value: str = "", *, description: str = "", limit: int = ..., read_only: bool = False
+        self,
+        label: str,
+        value: str = "",
+        *,
+        description: str = "",
+        limit: int = ...,
+        read_only: bool = False,
+        sources: Iterable[str] = (),
     ) -> Block:
-        """Add a block.
+        """Add a block; `sources` says who said its text, if that was not the agent or its user.
 
         Raises:
             InvalidInput: a block has the label already, the label cannot name an XML element, or the value exceeds the
@@ -1250,8 +1289,11 @@ class SyncBlocks:
         description: str | None = None,
         limit: int | None = None,
         read_only: bool | None = None,
+        sources: Iterable[str] | None = None,
     ) -> Block:
         """Change the given fields of a block, which may be read-only; returns the new version.
+
+        A new value without `sources` keeps those of the value before: trust rises only where somebody says so.
 
         Raises:
             InvalidInput: no block has the label, or the value exceeds the limit.
@@ -1273,15 +1315,18 @@ class SyncBlocks:
             InvalidInput: no block has the label, the block is read-only, the text does not occur or occurs more than
                 once, or the value would exceed the limit; nothing was changed.
         """
-    def memory_append(self, block: str, content: str) -> Block:
-        """Append a line to a block. Raises as `memory_replace`."""
-    def memory_insert(self, block: str, content: str, line: int = ...) -> Block:
+    def memory_append(self, block: str, content: str, *, sources: Iterable[str] = ()) -> Block:
+        """Append a line to a block. Arguments and errors as `memory_insert`."""
+    def memory_insert(
+        self, block: str, content: str, line: int = ..., *, sources: Iterable[str] = ()
+    ) -> Block:
         """Insert lines into a block.
 
         Args:
             block: the block's label.
             content: the lines.
             line: the number of the line after which to insert; 0 for the beginning, -1 for the end.
+            sources: who said the lines, if that was not the agent or its user; they join those of the block.
 
         Raises:
             InvalidInput: as `memory_replace`, or the block has fewer lines.
@@ -1302,6 +1347,10 @@ class SyncArchive:
         title: str = "",
         source: str = "",
         at: float | None = None,
+        origin: str = "",
+        sources: Iterable[str] = (),
+        derived_from: Iterable[str] = (),
+        session: str = "",
     ) -> Passage:
         """Add a passage.
 
@@ -1312,9 +1361,13 @@ class SyncArchive:
             title: the title of the source.
             source: the id of the log entry that the passage came from; a second passage of a source replaces the first.
             at: when it was written, seconds since 1970; now by default.
+            origin: who said it, as the source of a palace memory, such as `tool:browser`.
+            sources: the sources of what it is derived from, see `Trust.sources_of`.
+            derived_from: the names of that.
+            session: in which session it was written.
 
         Raises:
-            InvalidInput: the content is empty; nothing was written.
+            InvalidInput: the content is empty, or no source has such a form; nothing was written.
             TooLargeError: the passage does not fit an event (some 40,000 bytes); nothing was written.
         """
     def replace(self, passage: Passage) -> None:
@@ -1591,6 +1644,73 @@ class SyncProposals:
 
         Guaranteed: what was accepted meanwhile, by whatever process, stays accepted, for its memory is in the palace.
         """
+
+class SyncTrust:
+    """The rules of an agent.
+
+    Args:
+        records: reads and writes them.
+        log: the log, whose entries they are also about.
+    """
+    def rules(self) -> list[TrustRule]:
+        """All rules, also those that were undone, the earliest first."""
+    def gate(self) -> EntryGate:
+        """Judges the entries of the log as it is now."""
+    def kept_back(self) -> dict[str, Statement]:
+        """What the rules keep back, by name, with its text."""
+    def sources_of(self, names: Iterable[str]) -> list[str]:
+        """The sources of some memories, and of all that these are derived from, the least trusted last.
+
+        Args:
+            names: paths, flat keys, `archive:ID`, `block:LABEL`, `log:CONVERSATION/ID`.
+
+        Raises:
+            InvalidInput: there is no such memory here, or a rule keeps it back; nothing was written.
+        """
+    def plan(
+        self,
+        effect: str,
+        *,
+        source: str = "",
+        session: str = "",
+        name: str = "",
+        since: float | None = None,
+        made_by: str = "user",
+    ) -> TrustPlan:
+        """What a rule would do; nothing is written.
+
+        Args:
+            effect: trust, quarantine or revoke.
+            source: such as `tool:browser`; `tool`, `document`, `import` and `scene` stand for all of their kind.
+            session: a session, a conversation, or an import.
+            name: of one memory; a rule that trusts it is about its text of now.
+            since: only what was written at this time or later, seconds since 1970.
+            made_by: who decides.
+
+        Raises:
+            InvalidInput: nothing is named, there is no such source or memory, or no such effect.
+        """
+    def apply(self, plan: TrustPlan) -> TrustPlan:
+        """Make the rule of a plan; it holds from now on, on every device. Returns what it is about by now.
+
+        To revoke, what lies at an address is forgotten here and on relays, with a sealed copy for `undo`. What is written
+        meanwhile is found again, and what comes later is kept back by the rule.
+
+        Raises:
+            LedgerError, ClockSkewError: it could not be written; the rule may hold already, and `undo` undoes it.
+        """
+    def undo(self, rule_id: str, *, made_by: str = "user") -> TrustUndo:
+        """Take a rule back as one: what it kept back is there again, and what it made forget is written again.
+
+        Args:
+            rule_id: the id, or its first digits, four or more.
+            made_by: who decides.
+
+        Raises:
+            InvalidInput: no rule that holds has this id; nothing was done.
+        """
+    def foreign_sources(self, entries: Iterable[LogEntry]) -> list[str]:
+        """The sources of some entries that are neither the user's nor the agent's own, the least trusted last."""
 
 class SyncScenes:
     """The scenes of an agent.

@@ -302,8 +302,6 @@ BY_HAND = {
 PLANNED = {
     "V-06": "manifests",
     "K-06": "remote signers",
-    "I-13": "trust",
-    "I-15": "trust",
     "M-01": "mirrored folders",
     "M-02": "mirrored folders",
     "M-03": "mirrored folders",

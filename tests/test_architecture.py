@@ -29,6 +29,7 @@ MAX_FUNCTION_LINES = 70
 LAYERS = (
     "interfaces",
     "exchange",
+    "checks",
     "sync_store",
     "store",
     "mirror",

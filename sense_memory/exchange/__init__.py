@@ -11,11 +11,12 @@ from sense_memory.exchange.formats import NAMES, check_name, read, recognise
 from sense_memory.exchange.import_plan import Fate, ImportPlan, Step, plan_import
 from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult
 from sense_memory.exchange.partial_events import write_part
-from sense_memory.exchange.readable import Exported, write_readable
+from sense_memory.exchange.readable import OWN_FORMATS, Exported, write_readable
 
 
 __all__ = [
     "NAMES",
+    "OWN_FORMATS",
     "ExportFilter",
     "Exported",
     "Fate",

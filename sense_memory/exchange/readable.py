@@ -30,6 +30,7 @@ from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, f
 from sense_memory.limits import DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
 from sense_memory.memories.backup import write_export
 from sense_memory.memories.persona.arguments import PAST
+from sense_memory.models import PROVENANCE
 from sense_memory.operating_system import create_private
 from sense_memory.records.kinds import RecordType
 
@@ -65,6 +66,7 @@ _TEXTS: Final = {  # the paths of exported records, or prefixes of them, each wi
 _DEVICE_FIELDS: Final = frozenset(
     {"seen", "said"}
 )  # fields of a record of the mind that only its device needs
+_TOLD_HERE: Final = frozenset({"origin", "session", "sources", "derived_from"})  # an import says them itself
 _README: Final = """This folder is a readable export of sense-memory: the memories of an agent in plain text.
 Anyone who can read these files can read the memories. `sense-memory export FILE` writes an encrypted export instead.
 
@@ -73,15 +75,22 @@ Anyone who can read these files can read the memories. `sense-memory export FILE
 _PARTIAL: Final = """
 It is only a part of the memories, and no backup: `filter` in sense-memory.json says which.
 """
+_FORMAT: Final = "a readable export"
+OWN_FORMATS: Final = frozenset({_FORMAT})  # they say themselves where their memories came from
 _DEFAULTS: Final = {"halflife_days": DEFAULT_HALFLIFE_DAYS, "confidence": 1.0}
-_TIMES: Final = ("created_at", "last_accessed", "last_reinforced", "written_at", "dissolved_at")
+_TIMES: Final = (
+    *("created_at", "last_accessed", "last_reinforced", "written_at"),
+    *("dissolved_at", "observed_at"),
+)
 EDITABLE: Final = (
     "themes",
     "connections",
     "halflife_days",
     "confidence",
 )  # fields that people may edit in a file
-_PAST: Final = ("source", *PAST)
+_PAST: Final = (*PROVENANCE, *PAST)
+_LISTS: Final = ("contradicts", "marked_by_hand", "dismissed", "derived_from", "sources")
+_OF_FLAT: Final = ("source", "session", "sources")
 _INFORMATIVE: Final = ("state", "conflict_of", "dissolved_at")  # for people; an import ignores them
 
 
@@ -269,6 +278,7 @@ def state_of(text: str, properties: Mapping[str, Any]) -> str:
 
 def _flat(memory: Memory) -> ExportedMemory:
     values = {KIND_FIELD: "flat", "path": memory.key, "created_at": _date_text(memory.created_at)}
+    values |= {name: _json_value(name, found) for name in _OF_FLAT if (found := getattr(memory, name))}
     values["exported"] = fingerprint(memory.value)
     return ExportedMemory(("flat",), memory.key, values, memory.value, memory.created_at, memory.event_id)
 
@@ -277,6 +287,7 @@ def _journal(entry: JournalEntry) -> ExportedMemory:
     when = _date_text(entry.created_at)
     day = str(when)[:19].replace("T", " ").replace(":", "")
     values = {KIND_FIELD: "journal", "created_at": when, "id": entry.event_id}
+    values |= {name: said for name in ("source", "session") if (said := getattr(entry, name))}
     name = f"{day} {entry.event_id[:8]}"
     folder = ("journal", str(when)[:7])
     return ExportedMemory(folder, name, values, entry.content, entry.created_at, entry.event_id)
@@ -296,7 +307,7 @@ def _record(record: MindRecord, named: str) -> ExportedMemory:
 
 def record_state(fields: Mapping[str, Any]) -> str:
     """A hash of the fields of a record, 16 hex digits."""
-    shared = {name: value for name, value in fields.items() if name not in _DEVICE_FIELDS}
+    shared = {name: value for name, value in fields.items() if name not in _DEVICE_FIELDS | _TOLD_HERE}
     return fingerprint(orjson.dumps(shared, option=orjson.OPT_SORT_KEYS).decode())
 
 
@@ -430,9 +441,7 @@ def is_readable_line(found: object) -> bool:
 
 def read_folder(files: SourceFiles) -> ReaderResult:
     """Read a readable export in a folder or an archive, or single files of an export."""
-    reading = ReaderResult(
-        "a readable export", problems=list(files.problems), left_out=Counter(files.left_out)
-    )
+    reading = ReaderResult(_FORMAT, problems=list(files.problems), left_out=Counter(files.left_out))
     for manifest in files.named(MANIFEST):
         with suppress(orjson.JSONDecodeError):
             _check_version(orjson.loads(read_source(manifest)))
@@ -467,7 +476,7 @@ def read_lines(raw: bytes, file: str) -> ReaderResult:
     Raises:
         InvalidInput: a newer program made the export.
     """
-    reading = ReaderResult("a readable export")
+    reading = ReaderResult(_FORMAT)
     for number, line in enumerate(raw.split(b"\n"), 1):
         if not line.strip():
             continue
@@ -526,13 +535,13 @@ def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
     match values[KIND_FIELD]:
         case "palace":
             fields = {name: values[name] for name in (*EDITABLE, *_PAST) if name in values}
-            for name in ("themes", "connections", "contradicts", "marked_by_hand", "dismissed"):
+            for name in ("themes", "connections", *_LISTS):
                 if name in fields:
                     fields[name] = tuple(front_matter.texts(fields[name]))
             for name in ("halflife_days", "confidence", "relevance"):
                 if name in fields:
                     fields[name] = float(fields[name])
-            for name in ("last_accessed", "last_reinforced", "written_at"):
+            for name in ("last_accessed", "last_reinforced", "written_at", "observed_at"):
                 if name in fields:
                     fields[name] = _seconds(fields[name])
             at = _seconds(values.get("created_at"))
@@ -540,12 +549,13 @@ def _item(values: Mapping[str, Any], text: str, file: str, line: int) -> Item:
             return Item(ItemKind.PALACE, path, text, file, line, at, "", fields, state, has_name=True)
         case "flat":
             at = _seconds(values.get("created_at"))
-            return Item(
-                ItemKind.FLAT, str(values["path"]), text, file, line, at, exported=state, has_name=True
-            )
+            fields = {name: values[name] for name in _OF_FLAT if name in values}
+            path = str(values["path"])
+            return Item(ItemKind.FLAT, path, text, file, line, at, "", fields, state, has_name=True)
         case "journal":
             at, ident = _seconds(values.get("created_at")), str(values.get("id", "-"))
-            return Item(ItemKind.JOURNAL, "", text, file, line, at, exported=ident)
+            told = {name: str(values[name]) for name in ("source", "session") if name in values}
+            return Item(ItemKind.JOURNAL, "", text, file, line, at, "", told, ident)
         case "mind":
             named = str(values["text_is"])
             fields = {**values["fields"], **({named: text} if named else {})}

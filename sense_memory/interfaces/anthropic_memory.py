@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from sense_memory.errors import InvalidInput, MissingExtra, NotSynced, SenseMemoryError
@@ -32,6 +32,8 @@ try:
     from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
 except ImportError as error:
     raise MissingExtra("anthropic") from error
+from sense_memory.palace.sources import is_told
+
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Sequence
@@ -403,15 +405,29 @@ def _copied(memory: Any, place: tuple[str, str, str], new_paths: dict[str, str])
     """The fields of a memory at another place."""
     found: MemoryFields = {"path": "/".join(place), "value": memory.value}
     if not hasattr(memory, "path"):
-        return {**found, "source": SOURCE}
+        # What is not known to be the user's or the agent's own stays what it is.
+        own = all(map(is_told, (memory.source, *memory.sources)))
+        source = SOURCE if own else memory.source
+        return cast("MemoryFields", {**found, **_provenance(memory), "source": source})
     links = [new_paths.get(path, path) for path in memory.connections]
-    return {
+    fields = {
         **found,
         "themes": memory.themes,
         "halflife_days": memory.halflife_days,
+        **_provenance(memory),
         "source": memory.source,
         "confidence": memory.confidence,
         "connections": links,
+    }
+    return cast("MemoryFields", fields)
+
+
+def _provenance(memory: Any) -> dict[str, Any]:
+    """Where a memory came from, apart from its source."""
+    return {
+        "session": memory.session,
+        "derived_from": memory.derived_from,
+        "sources": memory.sources,
     }
 
 

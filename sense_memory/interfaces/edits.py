@@ -158,10 +158,9 @@ class EditSession:
         if target is not None and target.value == before.value:
             await self._edits.undo(path, seen=seen)
         elif isinstance(before, PersonaMemory):
-            fields: dict[str, Any] = {"themes": before.themes, "source": before.source or None}
-            await self._edits.write(path, before.value, seen=seen, **fields)
+            await self._edits.write(path, before.value, seen=seen, themes=before.themes, like=before)
         else:
-            await self._edits.write(path, before.value, seen=seen)
+            await self._edits.write(path, before.value, seen=seen, like=before)
 
     async def _here(self, path: str) -> Memory | PersonaMemory:
         """The memory at a path, which is not revived. Raises InvalidInput where there is none."""

@@ -22,6 +22,7 @@ async def context_for(
     domain: str | None,
     max_tokens: int,
     style: StyleName,
+    include_untrusted: bool,
     marks: bool,
 ) -> tuple[Compressed, Hits[PersonaHit] | None]:
     """The text, and what was found for the question; None without a question.
@@ -32,10 +33,15 @@ async def context_for(
         domain: only of this domain; None for all.
         max_tokens: how long at most.
         style: of the text.
+        include_untrusted: also what tools and imports said.
         marks: whether what the question brought into the text is noted as used.
     """
     found = await store.persona_compress(
-        domain, question=question or None, max_tokens=max_tokens, style=style
+        domain,
+        question=question or None,
+        max_tokens=max_tokens,
+        style=style,
+        include_untrusted=include_untrusted,
     )
     if not question:
         return found, None

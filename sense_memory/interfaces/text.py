@@ -211,6 +211,12 @@ def forgotten_note(count: int, way: str = "--state forgotten") -> str:
     return f"{what}; {way} shows {'it' if count == 1 else 'them'}, recall brings one back"
 
 
+def untrusted_note(count: int) -> str:
+    """How many memories are not in a prompt because nobody vouched for where they came from."""
+    what = quantity(count, "active memory", "active memories")
+    return f"{what} from tools, documents or imports left out; search finds them, and `trust` lets them in"
+
+
 def bracketed(note: str) -> str:
     """A note as it stands before a text; empty if there is none."""
     return f"[{note}] " if note else ""

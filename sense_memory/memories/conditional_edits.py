@@ -9,11 +9,12 @@ writes (`ledger.edits`). If anything came in between, the edit starts again from
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import EditConflict, InvalidInput
 from sense_memory.ledger import retry_while_moved
 from sense_memory.memories.history import head_at
+from sense_memory.memories.trust import provenance_of
 from sense_memory.nostr import address
 from sense_memory.records import envelope
 
@@ -103,15 +104,20 @@ class ConditionalEdits:
 
     # ── Flat memories ───────────────────────────────────────────────────────────────────
 
-    async def write_flat(self, key: str, value: str, seen: str | None) -> str:
-        """Write a flat memory; returns the event's id. Raises EditConflict."""
-        record = envelope.flat(key, value, self._clock())
+    async def write_flat(self, key: str, value: str, seen: str | None, like: Any = None) -> str:
+        """Write a flat memory; returns the event's id. Raises EditConflict.
+
+        `like` is a memory that came from where the value comes from; None keeps what the memory says.
+        """
+        record = envelope.flat(key, value, self._clock(), None if like is None else provenance_of(like))
         await self._flat.check_plan([record])
         return await self._write_flat(record, seen)
 
     async def restore_flat(self, memory: Memory) -> str:
         """Write a flat memory as of its time where there is none now; returns the event's id. Raises EditConflict."""
-        return await self._write_flat(envelope.flat(memory.key, memory.value, memory.created_at), None)
+        return await self._write_flat(
+            envelope.flat(memory.key, memory.value, memory.created_at, provenance_of(memory)), None
+        )
 
     async def undo_flat(self, key: str, seen: str) -> Memory | None:
         """Bring back the text before the one that was seen; None where none is known. Raises EditConflict."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sense_memory import arguments
 from sense_memory.memories.bulk import BulkWrite, write_batches
 from sense_memory.memories.history import RESTORED, head_at, history, is_deleted, paths_of, undo_target
-from sense_memory.models import Memory
+from sense_memory.memories.trust import provenance_in_fields
+from sense_memory.models import PROVENANCE, Memory
 from sense_memory.nostr import address
 from sense_memory.records import envelope
 from sense_memory.records.envelope import Record
@@ -23,7 +25,7 @@ from sense_memory.records.origins import next_seen
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 
     from sense_memory.ledger import Basis, Ledger, StoredEvent
     from sense_memory.memories.bulk import BulkEntry
@@ -53,6 +55,7 @@ class FlatMemories:
         ask: asks the relays before the answer is "nothing"; returns whether a relay was asked.
         plan: limits how many memories may be added.
         persona_count: counts the palace memories, for the plan.
+        withheld: gives the keys of memories that a rule keeps back: they are not read.
     """
 
     def __init__(
@@ -65,15 +68,30 @@ class FlatMemories:
         ask: AsksRelays,
         plan: Plan,
         persona_count: Callable[[], Awaitable[int]],
+        withheld: Callable[[], Awaitable[Container[str]]],
     ) -> None:
         self._ledger, self._reader, self._writer = ledger, reader, writer
         self._clock, self._ask = clock, ask
-        self._plan, self._persona_count = plan, persona_count
+        self._plan, self._persona_count, self._withheld = plan, persona_count, withheld
 
-    async def remember(self, key: str, value: str, created_at: object = None) -> str:
-        """Write a value under a key, now or as of `created_at`; returns the event's id."""
+    async def remember(
+        self,
+        key: str,
+        value: str,
+        created_at: object = None,
+        provenance: Mapping[str, Any] = MappingProxyType({}),
+    ) -> str:
+        """Write a value under a key, now or as of `created_at`; returns the event's id.
+
+        Args:
+            key: of the memory.
+            value: its text.
+            created_at: when it was written; None for now.
+            provenance: where it came from, see `persona.arguments.provenance`; empty keeps what the memory says.
+        """
         at = arguments.written_at(created_at, self._clock())
-        record = await self._carry_over(envelope.flat(key, arguments.value(value), at))
+        extra = {name: list(item) if isinstance(item, tuple) else item for name, item in provenance.items()}
+        record = await self._carry_over(envelope.flat(key, arguments.value(value), at, extra))
         await self.check_plan([record])
         (ident,) = await self._writer.write([record])
         return ident
@@ -107,7 +125,8 @@ class FlatMemories:
         stored = head_at(self._ledger, paths)
         if stored is None and not is_deleted(self._ledger, paths):
             await self._ask("this memory is", lambda: head_at(self._ledger, paths))
-        return await self.here(key)
+        found = await self.here(key)
+        return None if found is not None and found.key in await self._withheld() else found
 
     async def here(self, key: str) -> Memory | None:
         """The memory under a key, as `recall`; no relay is asked."""
@@ -124,14 +143,17 @@ class FlatMemories:
         heads = self._ledger.heads.seqs_at({address.d_tag(path) for _, path in wanted})
         opened = await self._reader.opened(heads)
         flat = {item.path: _memory(item, item.record) for item in opened if item.type is RecordType.FLAT}
-        return {key: flat[path] for key, path in wanted if path in flat}  # the path that we write comes last
+        withheld = await self._withheld()
+        # The path that we write comes last.
+        return {key: flat[path] for key, path in wanted if path in flat and path not in withheld}
 
     async def recall_all(self) -> list[Memory]:
         """Every flat memory, ordered by address."""
         found = await self._all()
         if not found and await self._ask("memories are"):
             found = await self._all()
-        return found
+        withheld = await self._withheld()
+        return [memory for memory in found if memory.key not in withheld]
 
     async def as_of(self, time: float) -> list[Memory]:
         """Every flat memory as it was at a time, seconds since 1970."""
@@ -159,7 +181,16 @@ class FlatMemories:
         earlier = undo_target(list(itertools.dropwhile(lambda item: not item.is_head, versions)))
         if earlier is None or earlier.value is None:
             return None
-        return envelope.flat(key, earlier.value, self._clock(), {RESTORED: earlier.event_id})
+        extra = {RESTORED: earlier.event_id, **await self._provenance(paths_of(key), earlier.event_id)}
+        return envelope.flat(key, earlier.value, self._clock(), extra)
+
+    async def _provenance(self, paths: Iterable[str], event_id: str) -> dict[str, Any]:
+        """Where the text of a version came from, which goes with the text; also that nobody said so."""
+        for stored in (one for path in paths for one in self._ledger.versions(address.d_tag(path))):
+            if stored.id.hex() == event_id:
+                fields = (await self._reader.readable_record(stored)).fields
+                return {name: fields.get(name) for name in PROVENANCE}
+        return {}
 
     async def publish_draft(self, record: Record, bases: Mapping[str, Basis] | None = None) -> str:
         """Write a record over the head of its key, and never as a draft; returns the event's id.
@@ -219,7 +250,11 @@ class FlatMemories:
                 origin = await self._reader.origin(head)
         device = await ledger.write_if_due(lambda: ledger.edits.device)
         known = {"seen": next_seen(origin, device, self._clock()), "said": device}
-        return Record(record.type, record.path, {**kept, **record.fields, **known})
+        fields = {**kept, **record.fields, **known}
+        unsaid = {name for name in PROVENANCE if name in fields and not fields[name]}
+        return Record(
+            record.type, record.path, {name: item for name, item in fields.items() if name not in unsaid}
+        )
 
 
 def _memory(stored: StoredEvent | OpenedRecord, record: Record) -> Memory:
@@ -228,4 +263,5 @@ def _memory(stored: StoredEvent | OpenedRecord, record: Record) -> Memory:
         value=record.fields["value"],
         created_at=record.written_at(stored),
         event_id=stored.id.hex(),
+        **provenance_in_fields(record.fields),
     )

@@ -14,6 +14,7 @@ from sense_memory.limits import (
     MAX_RECENT_COUNT,
 )
 from sense_memory.memories.bulk import batches, numbered_errors, write_batches
+from sense_memory.memories.trust import of_entry, provenance_in_fields
 from sense_memory.models import JournalEntry
 from sense_memory.nostr import address
 from sense_memory.plain_text import printable
@@ -22,9 +23,10 @@ from sense_memory.records.kinds import RecordType
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from sense_memory.ledger import Ledger, StoredEvent
+    from sense_memory.palace.trust import TrustJudge
     from sense_memory.records.envelope import Record
     from sense_memory.records.reader import Reader
     from sense_memory.records.writer import Writer
@@ -39,6 +41,7 @@ class Journal:
         writer: encrypts and signs entries.
         clock: seconds since 1970.
         ask: asks the relays before the answer is "nothing", see `Replication.ask`; returns whether a relay was asked.
+        judge: gives what says which entries a rule keeps back: they are not read.
     """
 
     def __init__(
@@ -49,14 +52,19 @@ class Journal:
         *,
         clock: Callable[[], float],
         ask: Callable[[str], Awaitable[bool]],
+        judge: Callable[[], Awaitable[TrustJudge]],
     ) -> None:
+        self._judge = judge
         self._ledger, self._reader, self._writer = ledger, reader, writer
         self._clock, self._ask = clock, ask
         self._last = 0.0  # when the last entry of this process was written
 
-    async def write(self, content: str, created_at: object = None) -> str:
-        """Write an entry, now or as of `created_at`; returns the event's id."""
-        (ident,) = await self._writer.write([self._entry(content, created_at)])
+    async def write(
+        self, content: str, created_at: object = None, *, source: str = "", session: str = ""
+    ) -> str:
+        """Write an entry, now or as of `created_at`; returns the event's id. `source` and `session` as of a memory."""
+        told = {name: value for name, value in (("origin", source), ("session", session)) if value}
+        (ident,) = await self._writer.write([self._entry(content, created_at, told)])
         return ident
 
     async def write_many(
@@ -80,14 +88,14 @@ class Journal:
                     raise TooLargeError(size, MAX_PLAINTEXT_BYTES)
         return await write_batches(batches(records, APPLY_BATCH_COUNT), self._writer.write, written)
 
-    def _entry(self, content: Any, created_at: object) -> Record:
+    def _entry(self, content: Any, created_at: object, told: Mapping[str, str] | None = None) -> Record:
         if created_at is not None:
-            return envelope.journal(content, arguments.written_at(created_at, self._clock()))
+            return envelope.journal(content, arguments.written_at(created_at, self._clock()), told)
         # Two entries with the same time have no order on other devices, so each is at least a microsecond later than
         # the last. If the last entry is far ahead of the clock, the clock was set back, and the clock's time is used.
         now, after = self._clock(), self._last + 1e-6
         self._last = after if now < after <= now + ENTRY_AHEAD_SECONDS else now
-        return envelope.journal(content, self._last)
+        return envelope.journal(content, self._last, told)
 
     async def recent(self, limit: int) -> list[JournalEntry]:
         """The newest entries, newest first."""
@@ -98,7 +106,12 @@ class Journal:
         found = await self._entries(limit)
         if not found and await self._ask("journal entries are"):
             found = await self._entries(limit)
-        return found
+        judge = await self._judge()
+        return [entry for entry in found if not judge.holds_back(of_entry(entry), {}, {})]
+
+    async def every(self) -> list[JournalEntry]:
+        """All entries that are here, also those that a rule keeps back; no relay is asked."""
+        return await self._entries(MAX_RECENT_COUNT)
 
     async def forget(self, event_id: str) -> str:
         """Remove an entry; returns the id of the deletion request."""
@@ -134,8 +147,13 @@ class Journal:
             if record.type is RecordType.JOURNAL:
                 ts = record.written_at(stored)
                 on_time += ts >= stored.created_at - MAX_FUTURE_SECONDS
+                told = provenance_in_fields(record.fields)
                 entry = JournalEntry(
-                    content=record.fields["content"], created_at=ts, event_id=stored.id.hex()
+                    content=record.fields["content"],
+                    created_at=ts,
+                    event_id=stored.id.hex(),
+                    source=told["source"],
+                    session=told["session"],
                 )
                 entries.append((ts, stored.seq, entry))
         entries.sort(key=lambda item: item[:2], reverse=True)

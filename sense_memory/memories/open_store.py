@@ -32,22 +32,25 @@ from sense_memory.search.hits import Hits
 
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from pathlib import Path
 
     from sense_memory.memories.embedding_jobs import EmbedderClient, EmbedReport
     from sense_memory.memories.persona.persona import Persona
     from sense_memory.memories.persona.reviews import IntrospectionSchedule, Pruned, Reviews
     from sense_memory.memories.search import MemorySearch
+    from sense_memory.memories.trust import TrustView
     from sense_memory.memories.watch import Watchers
     from sense_memory.models import IntrospectionReport, Memory, PersonaMemory
     from sense_memory.nostr.signer import Signer
     from sense_memory.palace.candidates import Bears
+    from sense_memory.palace.catalog import Catalog
     from sense_memory.palace.compression import Compressed
     from sense_memory.palace.extraction import Extractor, Proposal
     from sense_memory.palace.plan import Plan
     from sense_memory.palace.prompt_style import StyleName
     from sense_memory.palace.search import PersonaHit
+    from sense_memory.palace.trust import TrustJudge
     from sense_memory.records.envelope import Record, SealedRecord
     from sense_memory.relay.client.actions import Timeouts
     from sense_memory.search.embedders.embedder import Embedder
@@ -236,6 +239,7 @@ class OpenStore:
         self._persona: Persona | None = None
         self._reviews: Reviews | None = None
         self._search: MemorySearch | None = None
+        self._trust: TrustView | None = None
         self._embedder: EmbedderClient | None = None
         self._is_draining = False
 
@@ -259,9 +263,14 @@ class OpenStore:
             warn=warn,
         )
         ask = self.replication.ask
-        self.journal = Journal(*parts, clock=clock, ask=self.replication.ask_for_journal)
+        self.journal = Journal(*parts, clock=clock, ask=self.replication.ask_for_journal, judge=self._judge)
         self.flat = FlatMemories(
-            *parts, clock=clock, ask=ask, plan=options.plan, persona_count=self._persona_count
+            *parts,
+            clock=clock,
+            ask=ask,
+            plan=options.plan,
+            persona_count=self._persona_count,
+            withheld=self._withheld,
         )
 
     # ── Opening and closing ─────────────────────────────────────────────────────────────
@@ -381,8 +390,11 @@ class OpenStore:
         max_tokens: int,
         style: StyleName,
         count: Callable[[str], int] | None,
+        *,
+        include_untrusted: bool,
     ) -> Compressed:
         """The palace as text for a prompt; what a search finds for `question`, if one is given, comes first."""
+        judge = None if include_untrusted else await self.trust().judge()
         hits: Hits[PersonaHit] = Hits()
         bears: Bears | None = None
         if question is not None:
@@ -391,7 +403,7 @@ class OpenStore:
             bears = await search.bearing_on(question)
         is_full = self.options.plan.compression == "full"
         return await self.reviews().compress(
-            domain, max_tokens, style, count, hits, full=is_full, bears=bears
+            domain, max_tokens, style, count, hits, full=is_full, bears=bears, judge=judge
         )
 
     async def use(self, paths: Iterable[str]) -> int:
@@ -461,8 +473,18 @@ class OpenStore:
                 plan=self.options.plan,
                 embedding=None if self.options.embedder is None else self.embedding,
                 contradictions=self.options.contradictions,
+                withheld=self._withheld,
             )
         return self._persona
+
+    async def _catalog(self) -> Catalog:
+        return await self.persona().palace.refresh()
+
+    async def _judge(self) -> TrustJudge:
+        return await self.trust().judge()
+
+    async def _withheld(self) -> Mapping[str, str]:
+        return await self.trust().withheld()
 
     async def _persona_count(self) -> int:
         return len(await self.persona().palace.refresh())
@@ -478,6 +500,15 @@ class OpenStore:
                 persona, self.ledger, self.reader, self.writer, self.options.clock, keeps_used=keeps_used
             )
         return self._reviews
+
+    def trust(self) -> TrustView:
+        """What the rules say of the memories: which may enter a prompt by themselves, and which are kept back."""
+        self.check()
+        if self._trust is None:
+            from sense_memory.memories.trust import TrustView
+
+            self._trust = TrustView(self.ledger, self.reader, self._catalog)
+        return self._trust
 
     def watchers(self) -> Watchers:
         """The open watches for changes."""
@@ -497,7 +528,8 @@ class OpenStore:
 
             clock = self.options.clock
             about: dict[str, Any] = {"clock": clock, "zone": self.options.zone, "ask": self.replication.ask}
-            about["catalog"] = persona.names.catalog
+            about["catalog"], about["withheld"] = persona.names.catalog, self._withheld
+            about["judge"] = self._judge
             if embedding is not None:
                 sharing = SharedEmbeddings(embedding.cache, self.ledger, self.reader, self.writer, clock)
                 about["meaning"] = embedding, sharing

@@ -21,6 +21,7 @@ from sense_memory.memories.index_keeper import LANGUAGE, IndexKeeper
 from sense_memory.memories.nearness import TextVectors
 from sense_memory.memories.persona.arguments import quoted
 from sense_memory.memories.search_items import PalaceItems, RecordItems, excerpt, item_of_record, text_of
+from sense_memory.memories.trust import of_fields, provenance_in_fields
 from sense_memory.memories.weigher import Weigher
 from sense_memory.models import State
 from sense_memory.nostr import address
@@ -28,6 +29,7 @@ from sense_memory.palace.bearing import bearing_on
 from sense_memory.palace.lifecycle import current_relevance, state_at
 from sense_memory.palace.search import STAMP_BYTES, PalaceIndex, PersonaHit, Why, item_of
 from sense_memory.palace.succession import with_newest_first, with_successors_first
+from sense_memory.palace.trust import JOURNAL_PART
 from sense_memory.records.sealed_caches import VectorSource, made_of
 from sense_memory.search.confidence import confidence_in
 from sense_memory.search.hits import NOT_QUOTED, PALACE, Explanation, Hit, Hits, Kind
@@ -38,7 +40,7 @@ from sense_memory.search.second_look import with_named
 
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.candidates import Bears
     from sense_memory.palace.catalog import Catalog
+    from sense_memory.palace.trust import TrustJudge
     from sense_memory.records.reader import Reader
     from sense_memory.search.documents import SearchItem
     from sense_memory.search.embedders.embedder import Embedder
@@ -78,6 +81,8 @@ class MemorySearch:
         clock: seconds since 1970.
         zone: how far the clocks that a question means are ahead of UTC at a time, in seconds.
         catalog: the palace's memories; asks a relay where there are none.
+        withheld: gives the names of memories that a rule keeps back, which no search finds.
+        judge: gives what says which journal entries a rule keeps back.
         ask: makes sure that a relay was asked before "nothing" is said; returns whether one was.
         meaning: an embedder, to find by meaning too, and the vectors that devices share.
         note: for the reasons of every hit: why no embedder is asked, although there is one.
@@ -92,6 +97,8 @@ class MemorySearch:
         clock: Callable[[], float],
         zone: Callable[[float], float],
         catalog: Callable[[], Awaitable[Catalog]],
+        withheld: Callable[[], Awaitable[Collection[str]]],
+        judge: Callable[[], Awaitable[TrustJudge]],
         ask: Callable[[str], Awaitable[bool]],
         meaning: tuple[EmbedderClient, SharedEmbeddings] | None = None,
         note: str = "",
@@ -99,7 +106,7 @@ class MemorySearch:
         self._note = note
         self._options = SearchOptions()
         self._palace, self._clock, self._catalog, self._ask = palace, clock, catalog, ask
-        self._zone = zone
+        self._zone, self._withheld, self._judge = zone, withheld, judge
         self._records = RecordItems(ledger, reader)
         self._keeper = IndexKeeper(
             "everything",
@@ -120,6 +127,7 @@ class MemorySearch:
     async def search(self, query: str, limit: int, scope: Scope, relevance_floor: float) -> Hits[Hit]:
         """The memories that answer a question best, best first, of those that are indexed within `INDEX_SECONDS`."""
         check_arguments(query, limit, relevance_floor)
+        scope = scope._replace(without=frozenset(await self._withheld()))
         index = await self._indexed_soon()
         if not len(index) and not self._keeper.left and await self._ask("memories are"):
             index = await self._indexed_soon()
@@ -183,6 +191,7 @@ class MemorySearch:
     ) -> Hits[PersonaHit]:
         """The palace memories that match a query, scored as the specification says, the best first."""
         check_arguments(query, limit, relevance_floor)
+        scope = scope._replace(without=frozenset(await self._withheld()))
         catalog = await self._catalog()
         asked = await self._directions(await self._keeper.current(), query) if self._jobs else Directions()
         index = await self._with_palace()
@@ -401,6 +410,8 @@ class MemorySearch:
                 return scope.holds(memory)
             if scope.source is not None or name not in self._records:
                 return False
+            if name.removeprefix(f"{Kind.FLAT}/") in scope.without:
+                return False
             return scope.since is None or self._records.written_at(name) >= scope.since
 
         return is_meant
@@ -423,6 +434,10 @@ class MemorySearch:
             return None  # forgotten while this search waited
         (event,) = opened
         record = event.record
+        if kind == Kind.JOURNAL and (judge := await self._judge()).withholds:
+            entry = of_fields(f"{JOURNAL_PART}{path}", record.fields, record.written_at(event))
+            if judge.holds_back(entry, {}, {}):
+                return None
         written_at = record.written_at(event)
         fields = {"value": text_of(record)} | ({"key": path} if kind in {Kind.FLAT, Kind.FILE} else {})
         why = weigher.explain(found, fields).noting(note)
@@ -435,6 +450,7 @@ class MemorySearch:
             created_at=written_at,
             written_at=written_at,
             event_id=event.id.hex(),
+            **(provenance_in_fields(record.fields) if kind in {Kind.FLAT, Kind.JOURNAL} else {}),
             score=found.score,
             answer_confidence=confidence_in(fields["value"], query, found.clues),
             why=why,

@@ -30,10 +30,13 @@ import orjson
 
 from sense_memory.errors import InvalidAddress, InvalidInput
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
+from sense_memory.memories.persona.arguments import checked_source
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.records import MindRecord
 from sense_memory.mind.versioned import VersionedRecords
 from sense_memory.nostr import address
+from sense_memory.palace.sources import least_trusted_last
+from sense_memory.palace.trust import BLOCK_PART
 from sense_memory.plain_text import printed
 from sense_memory.records import envelope
 
@@ -71,6 +74,8 @@ class Block:
         version: how often the block was written; 0 for a default block that was never written.
         updated_at: when this version was written, seconds since 1970; None for version 0.
         is_whole: false while a piece of a long text has not arrived from a relay; the value then ends with "…".
+        sources: who said its lines, as sources of palace memories; the least trusted last, empty for the agent's own.
+        session: the import that brought it; empty for none.
     """
 
     label: str
@@ -81,6 +86,8 @@ class Block:
     version: int = 0
     updated_at: float | None = None
     is_whole: bool = True
+    sources: tuple[str, ...] = ()
+    session: str = ""
 
 
 @checked
@@ -101,12 +108,28 @@ class Blocks:
     async def all(self) -> list[Block]:
         """All blocks: `persona` and `human` first, then the others by label.
 
-        A record that another program wrote under a name that cannot be a label is left out.
+        A record that another program wrote under a name that cannot be a label is left out, and so is what a rule keeps
+        back.
         """
         stored = {name: block for name, block in (await self._blocks.all()).items() if _label(name)}
         defaults = {label: Block(label, description) for label, description in DESCRIPTIONS.items()}
         found = defaults | stored
-        return [found[label] for label in (*defaults, *sorted(found.keys() - defaults.keys()))]
+        withheld = await self._records.store.trust().withheld()
+        labels = (*defaults, *sorted(found.keys() - defaults.keys()))
+        return [found[label] for label in labels if f"{BLOCK_PART}{label}" not in withheld]
+
+    async def speaking(self) -> list[Block]:
+        """The blocks that may stand in a prompt: those with lines of a tool or another agent may not, see `Trust`."""
+        view = self._records.store.trust()
+        judge, blocks = await view.judge(), await self.all()
+        if not any(block.sources for block in blocks):
+            return blocks
+        known = await view.statements()
+        return [
+            block
+            for block in blocks
+            if (one := known.get(f"{BLOCK_PART}{block.label}")) is None or judge.may_speak(one)
+        ]
 
     async def get(self, label: str) -> Block:
         """One block.
@@ -122,7 +145,7 @@ class Blocks:
 
     async def compile(self) -> str:
         """All blocks as XML for a system prompt; see `compile_blocks`."""
-        return compile_blocks(await self.all())
+        return compile_blocks(await self.speaking())
 
     async def whole(self, record: MindRecord) -> MindRecord:
         """A block's record with the whole text in it, as an export needs it; other programs' fields stay.
@@ -157,15 +180,17 @@ class Blocks:
         description: str = "",
         limit: int = MAX_BLOCK_CHARS,
         read_only: bool = False,
+        sources: Iterable[str] = (),
     ) -> Block:
-        """Add a block.
+        """Add a block; `sources` says who said its text, if that was not the agent or its user.
 
         Raises:
             InvalidInput: a block has the label already, the label cannot name an XML element, or the value exceeds the
                 limit.
         """
         new = Block(
-            _checked_label(label), description or DESCRIPTIONS.get(label, ""), value, limit, read_only
+            *(_checked_label(label), description or DESCRIPTIONS.get(label, ""), value, limit, read_only),
+            sources=_sources(sources),
         )
 
         def made(old: Block) -> Block:
@@ -183,8 +208,11 @@ class Blocks:
         description: str | None = None,
         limit: int | None = None,
         read_only: bool | None = None,
+        sources: Iterable[str] | None = None,
     ) -> Block:
         """Change the given fields of a block, which may be read-only; returns the new version.
+
+        A new value without `sources` keeps those of the value before: trust rises only where somebody says so.
 
         Raises:
             InvalidInput: no block has the label, or the value exceeds the limit.
@@ -194,6 +222,7 @@ class Blocks:
             "description": description,
             "limit": limit,
             "read_only": read_only,
+            "sources": None if sources is None else _sources(sources),
         }
         changes = {name: item for name, item in given.items() if item is not None}
         return await self._change(label, lambda block: replace(block, **changes))
@@ -234,17 +263,20 @@ class Blocks:
 
         return await self._change(block, replaced)
 
-    async def memory_append(self, block: str, content: str) -> Block:
-        """Append a line to a block. Raises as `memory_replace`."""
-        return await self.memory_insert(block, content)
+    async def memory_append(self, block: str, content: str, *, sources: Iterable[str] = ()) -> Block:
+        """Append a line to a block. Arguments and errors as `memory_insert`."""
+        return await self.memory_insert(block, content, sources=sources)
 
-    async def memory_insert(self, block: str, content: str, line: int = -1) -> Block:
+    async def memory_insert(
+        self, block: str, content: str, line: int = -1, *, sources: Iterable[str] = ()
+    ) -> Block:
         """Insert lines into a block.
 
         Args:
             block: the block's label.
             content: the lines.
             line: the number of the line after which to insert; 0 for the beginning, -1 for the end.
+            sources: who said the lines, if that was not the agent or its user; they join those of the block.
 
         Raises:
             InvalidInput: as `memory_replace`, or the block has fewer lines.
@@ -258,8 +290,9 @@ class Blocks:
                 raise InvalidInput(f"line must be -1 to {len(lines)} for the block {block!r}")
             place = len(lines) if line == -1 else line
             value = "\n".join([*lines[:place], content, *lines[place:]])
-            return replace(found, value=value)
+            return replace(found, value=value, sources=_sources((*found.sources, *more)))
 
+        more = _sources(sources)
         return await self._change(block, inserted)
 
     async def _change(
@@ -414,6 +447,8 @@ def _fields(block: Block) -> dict[str, Any]:
         "read_only": block.read_only,
         "version": block.version,
         "ts": block.updated_at,
+        **({"sources": list(block.sources)} if block.sources else {}),
+        **({"session": block.session} if block.session else {}),
     }
 
 
@@ -426,4 +461,11 @@ def _block(record: MindRecord) -> Block:
         record.is_true("read_only"),
         record.whole("version", 1),
         record.written_at,
+        sources=record.texts("sources"),
+        session=record.text("session"),
     )
+
+
+def _sources(given: Iterable[str]) -> tuple[str, ...]:
+    """Sources, checked, each once, the least trusted last."""
+    return least_trusted_last(map(checked_source, given))

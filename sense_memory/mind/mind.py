@@ -20,7 +20,7 @@ from sense_memory.mind.layers import draft as pipeline
 from sense_memory.mind.layers.archive import Archive
 from sense_memory.mind.layers.identity import IdentityKernel
 from sense_memory.mind.layers.topics import Topics
-from sense_memory.mind.log import Log
+from sense_memory.mind.log import Log, LogEntry
 from sense_memory.mind.model import MAX_LISTED_CHARS, Reflect, RerankPassages
 from sense_memory.mind.proposals import Proposals
 from sense_memory.mind.records import MindRecords
@@ -28,6 +28,7 @@ from sense_memory.mind.reflection import ReflectionTracker, newest_lines, own_re
 from sense_memory.mind.scenes.scenes import Scenes
 from sense_memory.mind.scenes.share import Shares
 from sense_memory.mind.tools import mind_tools
+from sense_memory.mind.trust import Trust
 from sense_memory.palace import estimated_tokens
 
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sense_memory.memories.open_store import OpenStore
-    from sense_memory.mind.log import LogEntry
     from sense_memory.mind.model import LanguageModel
     from sense_memory.mind.prompts.prompt import Prompt
     from sense_memory.mind.prompts.standing import StandingSentences
@@ -65,6 +65,7 @@ class Mind:
         topics: the topics of thoughts, each with a summary.
         identity: the identity, distilled from the topics, and the objectives.
         proposals: memories that are proposed for the palace.
+        trust: whose words may enter a prompt by themselves, and what is kept back.
         shares: facets of palaces that this agent shares with others, and others with this agent.
         scenes: logs that are shared with other agents.
     """
@@ -79,6 +80,7 @@ class Mind:
         self.topics = Topics(self.records, self.archive, self._open_model)
         self.identity = IdentityKernel(self.records, self.topics)
         self.proposals = Proposals(self.records)
+        self.trust = Trust(self.records, self.log)
         self.scenes = Scenes(self.records, self.log)
         self.shares = Shares(store, self.scenes)
         self._messages = MessageIndex(self.log)
@@ -93,6 +95,7 @@ class Mind:
         scene: str | Scene = "",
         count_tokens: Callable[[str], int] | None = None,
         revive: bool = True,
+        include_untrusted: bool = False,
     ) -> Prompt:
         """Everything that a model should see now, as messages in one order and within one budget.
 
@@ -111,6 +114,8 @@ class Mind:
             count_tokens: counts the tokens of a text; by default as the conversation does, by an estimate.
             revive: whether palace memories in the prompt count as used, see `MemoryStore.mark_used`; false for a prompt
                 that no model gets.
+            include_untrusted: also what tools, documents, imports and other agents said and nobody vouched for, see
+                `trust`; it then stands apart, marked as untrusted.
 
         Raises:
             InvalidInput: the instructions leave no room in the budget, or an argument cannot be used.
@@ -122,7 +127,9 @@ class Mind:
         window = CONTEXT_WINDOW_TOKENS if chat is None else chat.window
         count = count_tokens or (estimated_tokens if chat is None else chat.count_tokens)
         gathering = Gathering(self, self._messages, self._standing)
-        given = await gathering.gathered(chat, query=query, instructions=instructions, scene=scene)
+        given = await gathering.gathered(
+            chat, query=query, instructions=instructions, scene=scene, include_untrusted=include_untrusted
+        )
         found = assembled(given, int(COMPACTION_SHARE * window) if budget is None else budget, count)
         if revive:
             await self.store.use(found.used_paths())
@@ -316,6 +323,8 @@ class Mind:
             confidence=found.confidence,
             supports=[earlier[place] for place in found.supports],
             contradicts=[earlier[place] for place in found.contradicts],
+            # Whatever the model has read may be in the belief, whichever evidence it names.
+            sources=self.trust.foreign_sources([*seen[left_out:], *earlier]),
         )
 
     async def append_reflection(
@@ -331,6 +340,8 @@ class Mind:
         contradicts: Sequence[LogEntry | str] = (),
     ) -> LogEntry:
         """Append a belief that the agent concluded itself; see `reflection.reflect`."""
+        await self.log.refresh()
+        known = (one if isinstance(one, LogEntry) else self.log.known(one) for one in evidence)
         return await reflect(
             self.log,
             agent_name,
@@ -341,6 +352,7 @@ class Mind:
             confidence=confidence,
             supports=supports,
             contradicts=contradicts,
+            sources=self.trust.foreign_sources(filter(None, known)),
         )
 
     # The functions of draft.py are also methods, so that `SyncMemoryStore.mind` has them without an event loop.

@@ -135,6 +135,7 @@ async def reflect(
     confidence: float | None = None,
     supports: Sequence[LogEntry | str] = (),
     contradicts: Sequence[LogEntry | str] = (),
+    sources: Sequence[str] = (),
 ) -> LogEntry:
     """Append a reflection to the log.
 
@@ -150,6 +151,7 @@ async def reflect(
         confidence: how certain the belief is, 0 to 1, by whoever concluded it; None if nobody says.
         supports: earlier reflections that say the same, or their ids.
         contradicts: earlier reflections that cannot be true together with this one, or their ids.
+        sources: who else than the user and the agent said what was read for it, see `Trust.foreign_sources`.
 
     Raises:
         InvalidInput: the belief is empty, or the confidence is not 0 to 1; nothing was appended.
@@ -164,6 +166,7 @@ async def reflect(
         "confidence": confidence,
         "supports": _ids(supports),
         "contradicts": _ids(contradicts),
+        "sources": list(sources),
     }
     given = {
         name: mark for name, mark in marks.items() if mark or (name == "confidence" and mark is not None)

@@ -46,6 +46,7 @@ from sense_memory.palace.candidates import IDENTITY, STANDING, Candidates, activ
 from sense_memory.palace.catalog import Columns
 from sense_memory.palace.contradictions.claim_index import ClaimIndex
 from sense_memory.palace.prompt_style import Chosen, Style, StyleName, style_of, text_of, with_key
+from sense_memory.palace.sources import least_trusted_last
 from sense_memory.palace.token_estimate import estimated_tokens
 
 
@@ -74,14 +75,6 @@ _MAX_CHECKS: Final = (
 )
 _MIN_USED_SHARE: Final = 0.92  # of the budget; below this, memories that fit into the rest are looked for
 _MAX_REPLACED_COUNT: Final = 6  # memories that may make room for longer ones
-_SOURCES: Final = (
-    "user",
-    "agent",
-    "",
-    "import",
-    "document",
-    "tool",
-)  # from the most trusted kind to the least trusted
 _BREAK_TOKENS: Final = 1  # the cost of a line break or a separator
 
 
@@ -96,15 +89,26 @@ class Compressed(str):
         sources: the sources of these memories, each once, the least trusted last; "" stands for a missing source.
         has_answer: whether the text was made for a question, and an active memory was found for the question.
         is_doubtful: whether what was found probably does not answer the question.
+        untrusted: the paths of active memories that are left out because nobody vouched for their source.
     """
 
-    __slots__ = ("_left_out", "_ranked", "has_answer", "included", "is_doubtful", "sources", "tokens")
+    __slots__ = (
+        "_left_out",
+        "_ranked",
+        "has_answer",
+        "included",
+        "is_doubtful",
+        "sources",
+        "tokens",
+        "untrusted",
+    )
 
     tokens: int
     included: tuple[str, ...]
     sources: tuple[str, ...]
     has_answer: bool
     is_doubtful: bool
+    untrusted: tuple[str, ...]
     _ranked: Iterator[PersonaMemory]
     _left_out: tuple[str, ...] | None
 
@@ -121,8 +125,8 @@ class Compressed(str):
     ) -> Self:
         """A compressed text; `ranked` are all active memories, most relevant first."""
         self = cls(text)
-        self.is_doubtful = False
-        self.has_answer, self.sources = has_answer, tuple(sorted(set(sources), key=_distrust))
+        self.is_doubtful, self.untrusted = False, ()
+        self.has_answer, self.sources = has_answer, least_trusted_last(sources)
         self.tokens, self.included, self._ranked, self._left_out = tokens, included, ranked, None
         return self
 
@@ -199,7 +203,8 @@ def compress(
             break
     ranked = by_relevance(memories, relevances, which)
     included = tuple(item.path for item in draft.chosen)
-    sources = (pieces.memories[path].source for path in included)
+    chosen = [pieces.memories[path] for path in included]
+    sources = (source for memory in chosen for source in (memory.source, *memory.sources))
     return Compressed.of(
         draft.text, draft.tokens, included, ranked, sources=sources, has_answer=candidates.has_question
     )
@@ -217,12 +222,6 @@ def _marks(style: Style, memories: Sequence[PersonaMemory], which: NDArray[np.in
             if (newer := memory.superseded_by) in known:
                 marks[memory.path] = style.marked(style.replaced, memory, newer.rpartition("/")[2])
     return marks
-
-
-def _distrust(source: str) -> tuple[int, str]:
-    """A sort key for sources: the user's own words come first, the results of tools last."""
-    kind = source.partition(":")[0]
-    return (_SOURCES.index(kind) if kind in _SOURCES else len(_SOURCES), source)
 
 
 def _doubts(

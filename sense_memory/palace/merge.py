@@ -30,7 +30,7 @@ from enum import IntEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.models import State
+from sense_memory.models import PROVENANCE, State
 from sense_memory.palace.lifecycle import without, without_dismissed
 from sense_memory.palace.version import PersonaVersion, copy_key
 
@@ -54,7 +54,7 @@ _COMPARED: Final = (  # the merged memory is written only if one of these fields
     "superseded_by",
     "marked_by_hand",
     "themes",
-    "source",
+    *PROVENANCE,
     "confidence",
     "created_at",
     "written_at",

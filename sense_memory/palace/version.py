@@ -1,9 +1,9 @@
 """One version of a palace memory: a record's fields as a memory, and back. Pure.
 
 The fields are those of the specification and of the published package 0.3.1, and fields of this program: `ts`, `seen`,
-`said`, `written_at`, `dissolved_at`, `dismissed`, `marked_by_hand`, `decided`, `conflict_of`. If another program wrote a
-value of the wrong type or out of range, the value is replaced by the nearest valid value, or left out. Unknown fields
-are kept.
+`said`, `written_at`, `dissolved_at`, `dismissed`, `marked_by_hand`, `decided`, `conflict_of`, `session`, `observed_at`,
+`derived_from`, `sources`. If another program wrote a value of the wrong type or out of range, the value is replaced by
+the nearest valid value, or left out. Unknown fields are kept.
 
 `written_at` is `[time, device, count]`. An older sense-memory carries it on from a text to the next, so the time counts
 only if device and count are those of the text in `said`. Otherwise the time is when the memory was last reinforced, which
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from sense_memory.limits import MAX_HALFLIFE_DAYS, MAX_SAFE_INTEGER, MIN_HALFLIFE_DAYS
-from sense_memory.models import PersonaMemory
+from sense_memory.models import PROVENANCE, PersonaMemory
 from sense_memory.palace.lifecycle import without_dismissed
 
 
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 _OURS: Final = frozenset({*PersonaMemory.model_fields, "ts", "said", "decided"})
 # The store adds these when it shows a memory; what an event says of them is nothing.
 _ADDED: Final = frozenset({"suspected_by", "current_relevance"})
-_LISTS: Final = frozenset({"connections", "contradicts", "themes", "dismissed", "marked_by_hand"})
+_LISTS: Final = frozenset(
+    {"connections", "contradicts", "themes", "dismissed", "marked_by_hand", "derived_from", "sources"}
+)
 _RANGES: Final = {
     "relevance": (0.0, 1.0),
     "confidence": (0.0, 1.0),
@@ -36,7 +38,10 @@ _RANGES: Final = {
     "access_count": (0, MAX_SAFE_INTEGER),
 }
 _GIVEN: Final[dict[frozenset[str], set[str]]] = {}  # one entry for each set of fields that programs write
-_OMITTED_IF_EMPTY: Final = ("dissolved_at", "dismissed", "marked_by_hand", "conflict_of")
+_OMITTED_IF_EMPTY: Final = (
+    *("dissolved_at", "dismissed", "marked_by_hand", "conflict_of"),
+    *PROVENANCE[1:],
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -104,15 +104,15 @@ def flat(key: str, value: str, ts: float, extra: Mapping[str, Any] | None = None
     return Record(RecordType.FLAT, path, {**(extra or {}), "key": path, "value": value, "ts": ts})
 
 
-def journal(content: str, ts: float) -> Record:
-    """A journal entry.
+def journal(content: str, ts: float, extra: Mapping[str, Any] | None = None) -> Record:
+    """A journal entry; `extra` has fields beside its text.
 
     Raises:
         InvalidInput: the content is blank, or not a text.
     """
     if not isinstance(content, str) or not content.strip():
         raise InvalidInput("a journal entry must be a text that is not blank; nothing was written")
-    return Record(RecordType.JOURNAL, "", {"content": content, "ts": ts})
+    return Record(RecordType.JOURNAL, "", {**(extra or {}), "content": content, "ts": ts})
 
 
 def persona(fields: Mapping[str, Any]) -> Record:

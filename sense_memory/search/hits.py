@@ -100,7 +100,8 @@ class Hit(BaseModel):
         created_at: when it was first written, seconds since 1970.
         written_at: when its text was written, which is later where the text of a palace memory was changed.
         event_id: the event that holds it, 64 hex digits.
-        source: where a palace memory came from; else empty.
+        source: where a palace memory or a flat one came from; else empty.
+        session, derived_from, sources: as of the memory: its session, what it was made of, and the sources of that.
         superseded_by: the path of the memory that replaced a palace memory; else None.
         suspected_by: the paths of later memories that may contradict a palace memory, the latest first.
         conflict_of: the path at which a concurrent edit lost, if a palace memory keeps that edit; else None.
@@ -124,6 +125,9 @@ class Hit(BaseModel):
     written_at: float
     event_id: str
     source: str = ""
+    session: str = Field(default="", repr=False)
+    derived_from: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
     superseded_by: str | None = None
     suspected_by: tuple[str, ...] = ()
     conflict_of: str | None = None
@@ -158,6 +162,9 @@ class Hit(BaseModel):
             written_at=memory.written_at,
             event_id=memory.event_id,
             source=memory.source,
+            session=memory.session,
+            derived_from=memory.derived_from,
+            sources=memory.sources,
             superseded_by=memory.superseded_by,
             conflict_of=memory.conflict_of,
             score=score,
@@ -246,6 +253,7 @@ class Scope(NamedTuple):
         state: only palace memories in this state, with "forgotten" dissolved ones too; None for active ones, and
             fading ones that the query directly means.
         forgotten: without a state: forgotten and dissolved ones that the query directly means follow the others.
+        without: the names of memories that a rule keeps back: paths, and keys of flat memories.
     """
 
     within: frozenset[Kind]
@@ -256,6 +264,7 @@ class Scope(NamedTuple):
     theme: str | None = None
     state: State | None = None
     forgotten: bool = False
+    without: frozenset[str] = frozenset()
 
     @property
     def is_all(self) -> bool:
@@ -265,13 +274,12 @@ class Scope(NamedTuple):
     @property
     def narrows(self) -> bool:
         """Whether some memories of a kind are excluded by another property than the kind."""
-        return any(
-            part is not None for part in (self.since, self.source, self.domain, self.facet, self.theme)
-        )
+        parts = self.since, self.source, self.domain, self.facet, self.theme
+        return bool(self.without) or any(part is not None for part in parts)
 
     def holds(self, memory: PersonaMemory) -> bool:
         """Whether a palace memory may be found, apart from its state."""
-        if self.since is not None and memory.created_at < self.since:
+        if memory.path in self.without or (self.since is not None and memory.created_at < self.since):
             return False
         if self.domain not in {None, memory.domain} or self.facet not in {None, memory.facet}:
             return False

@@ -9,7 +9,7 @@ from sense_memory.errors import InvalidInput
 from sense_memory.memories.conditional_edits import ConditionalEdits
 from sense_memory.memories.history import parts_of
 from sense_memory.memories.persona import arguments as given
-from sense_memory.models import PersonaMemory
+from sense_memory.models import PROVENANCE, PersonaMemory
 
 
 if TYPE_CHECKING:
@@ -41,18 +41,22 @@ class StoreEdits:
         seen: str | None,
         themes: Sequence[str] | None = None,
         source: str | None = None,
+        like: Memory | PersonaMemory | None = None,
     ) -> str:
         """Write a memory in place of the version that was seen; `seen=None` where the caller saw no memory.
 
-        `themes` and `source` are of a palace memory only; without them, it keeps its own. Returns the event's id, as
-        `remember` does; no draft is kept. Raises as `remember`.
+        `themes` and `source` are of a palace memory only; without them, it keeps its own. `like` is a memory that came from
+        where the text comes from, in place of a source. Returns the event's id, as `remember` does; no draft is kept.
+        Raises as `remember`.
         """
         _check_seen(seen)
         async with self._open().writing() as store:
             edits = _edits(store)
             if not _is_path(name):
-                return await edits.write_flat(name, arguments.value(value), seen)
+                return await edits.write_flat(name, arguments.value(value), seen, like)
             fields = given.fields(value, themes, None, source, None)
+            if like is not None:
+                fields |= {name: getattr(like, name) for name in PROVENANCE}
             return await edits.write(given.NewMemory(given.path(name), fields), seen)
 
     async def retheme(self, path: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sense_memory import arguments
+from sense_memory.memories.persona.arguments import checked_source
 
 
 if TYPE_CHECKING:
@@ -29,13 +30,24 @@ class StoreJournal:
         """Write a journal entry; see `write`."""
         return await self.write(content, created_at=created_at)
 
-    async def write(self, content: str, *, created_at: datetime | float | None = None) -> str:
+    async def write(
+        self,
+        content: str,
+        *,
+        source: str = "",
+        session: str = "",
+        created_at: datetime | float | None = None,
+    ) -> str:
         """Write a journal entry: a direct message to oneself (kind 4, NIP-44), never replaced.
 
-        `created_at` and errors as in `remember`. Returns the event's id, once the event is durable in the ledger.
+        `source`, `session`, `created_at` and errors as in `remember`. Returns the event's id, once the event is durable
+        in the ledger.
         """
+        told = {"source": checked_source(source), "session": session}
         async with self._open().writing() as store:
-            return await store.journal.write(content, created_at)
+            return await store.journal.write(
+                content, created_at, source=told["source"], session=told["session"]
+            )
 
     async def write_many(
         self,

@@ -33,7 +33,7 @@ from sense_memory.store.relays import StoreRelays
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
     from typing import BinaryIO
@@ -149,7 +149,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
             zone=offset_at,
         )
         super().__init__(options)
-        self._palace = StorePalace(self._now_open, options)
+        self._palace = StorePalace(self._now_open, options, lambda: self.mind)
         self._journal, self._edits = StoreJournal(self._now_open), StoreEdits(self._now_open)
         self._relays = StoreRelays(options.urls, self._now_open)
         self._mirror: Mirrors | None = None
@@ -211,11 +211,20 @@ class MemoryStore(PersonaNames, StoreLifetime):
 
     # ── Memories ────────────────────────────────────────────────────────────────────────
 
-    async def remember(self, key: str, value: str, *, created_at: datetime | float | None = None) -> str:
+    async def remember(
+        self,
+        key: str,
+        value: str,
+        *,
+        source: str | None = None,
+        session: str | None = None,
+        derived_from: Sequence[str] = (),
+        created_at: datetime | float | None = None,
+    ) -> str:
         """Write a value under a key. It replaces the previous value, which stays in the local `history`.
 
         `key` may be the path `domain/facet/key` of a palace memory, as in all calls here: `palace.remember` has more to
-        say about one.
+        say about one, also about `source`, `session` and `derived_from`: without them, a memory keeps its own.
 
         `created_at`, a datetime or seconds since 1970, is when the value was written, by default now. It does not
         affect which version wins: the version written last does. Returns the event's id, once the event is durable.
@@ -226,9 +235,12 @@ class MemoryStore(PersonaNames, StoreLifetime):
             ClockSkewError: this clock is far behind the newest version; the value is kept as a draft, see `drafts`.
         """
         if _is_path(key):
-            return await self.palace.remember(key, value, created_at=created_at)
+            about: dict[str, Any] = {"source": source, "session": session, "derived_from": derived_from}
+            return await self.palace.remember(key, value, created_at=created_at, **about)
+        sources = await self.mind.trust.sources_of(derived_from) if derived_from else None
         async with self._open.writing() as store:
-            return await store.flat.remember(key, value, created_at)
+            told = given.provenance(source, session, None, derived_from or None, sources)
+            return await store.flat.remember(key, value, created_at, told)
 
     async def remember_many(
         self,
@@ -358,23 +370,15 @@ class MemoryStore(PersonaNames, StoreLifetime):
         Returns the invitation, a text that only this key can open: `store.mind.scenes.join(invitation)` joins on the other
         side, and `store.mind.shares.read()` reads. Each `sync` of this store brings the view up to date.
 
-        Args:
-            domain: of the palace.
-            facet: of that domain.
-            with_: the reader's public key, npub or hex.
-
-        Raises:
-            BadKey: not a public key.
-            InvalidInput: it is this agent's own key, or the place is no domain and facet.
+        `with_` is the reader's public key, npub or hex. Raises BadKey where it is none, InvalidInput where it is this
+        agent's own key, or the place is no domain and facet.
         """
         return await self.mind.shares.share(domain, facet, with_=with_)
 
     async def unshare(self, domain: str, facet: str, *, with_: str) -> None:
         """End a share with one reader: later changes are encrypted with a new key. What was read stays readable.
 
-        Raises:
-            BadKey: not a public key.
-            InvalidInput: this key does not read this facet.
+        Raises BadKey as `share`, and InvalidInput where this key does not read this facet.
         """
         await self.mind.shares.unshare(domain, facet, with_=with_)
 

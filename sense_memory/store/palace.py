@@ -5,6 +5,7 @@ The specification calls them persona memories: `store.persona_recall` and its ot
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sense_memory import arguments
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.open_store import OpenStore, StoreOptions
     from sense_memory.memories.persona.remembered import Remembered
     from sense_memory.memories.persona.reviews import IntrospectionSchedule, Pruned
+    from sense_memory.mind.mind import Mind
     from sense_memory.models import IntrospectionReport, PersonaMemory
     from sense_memory.palace.compression import Compressed
     from sense_memory.palace.extraction import Extractor, Proposal
@@ -39,10 +41,13 @@ class StorePalace:
     Args:
         opened: gives the open store, or raises StoreClosed.
         options: of the store.
+        mind: gives the mind, which knows what a memory is derived from.
     """
 
-    def __init__(self, opened: Callable[[], OpenStore], options: StoreOptions) -> None:
-        self._open, self._options = opened, options
+    def __init__(
+        self, opened: Callable[[], OpenStore], options: StoreOptions, mind: Callable[[], Mind]
+    ) -> None:
+        self._open, self._options, self._mind = opened, options, mind
 
     async def remember(
         self,
@@ -53,6 +58,9 @@ class StorePalace:
         *,
         halflife_days: float | None = None,
         source: str | None = None,
+        session: str | None = None,
+        observed_at: datetime | float | None = None,
+        derived_from: Sequence[str] = (),
         confidence: float | None = None,
         contradictions: ContradictionMode | None = None,
         created_at: datetime | float | None = None,
@@ -73,7 +81,12 @@ class StorePalace:
             connections: paths or unique keys of related memories, which are linked both ways; a path may be unwritten
                 yet.
             halflife_days: days after which relevance has halved; 30 for a new memory.
-            source: user, agent, import, `tool:<name>`, `document:<hash>`, or empty.
+            source: user, agent, `import:<name>`, `tool:<name>`, `document:<hash>`, `scene:<name>`, or empty. Only what
+                the user or the agent said enters a prompt by itself.
+            session: in which session or conversation it was written.
+            observed_at: when what it says was observed, if that was not now.
+            derived_from: the names of what it was made of: paths, flat keys, `archive:ID`, `block:LABEL`,
+                `log:CONVERSATION/ID`. It is trusted no more than the least of them.
             confidence: 0 to 1; 1 for a new memory.
             contradictions: "act" marks, "suggest" only tells, "off" does not look, in this call; by default as the store.
             created_at: as in `MemoryStore.remember`; the memory fades from then on.
@@ -81,8 +94,10 @@ class StorePalace:
         Returns the event's id, which also has `superseded` and `suspected` (paths) and `contradictions` (the
         reasons). Raises as `MemoryStore.remember`, and NeedsNewerVersion where a newer sense-memory wrote the memory.
         """
+        sources = await self._mind().trust.sources_of(derived_from) if derived_from else None
         async with self._open().writing() as store:
-            fields = given.fields(value, themes, halflife_days, source, confidence)
+            fields = given.fields(value, themes, halflife_days, None, confidence)
+            fields |= given.provenance(source, session, observed_at, derived_from or None, sources)
             if created_at is not None:
                 fields["created_at"] = arguments.written_at(created_at, self._options.clock())
             mode = given.mode(contradictions)
@@ -111,8 +126,18 @@ class StorePalace:
         async with self._open().writing() as store:
             arguments.callback(progress, "progress")
             mode = given.mode(contradictions)
-            new = given.new_memories(memories, self._options.clock(), created_at)
+            named = await self._with_sources(memories)
+            new = given.new_memories(named, self._options.clock(), created_at)
             return await store.persona().remember_many(new, store.sending(progress), mode)
+
+    async def _with_sources(self, memories: Iterable[Any]) -> list[Any]:
+        """Memories with the sources of what they are derived from, where they name something here."""
+        found = arguments.several(memories, "memories")
+        for place, memory in enumerate(found):
+            parts = memory.get("derived_from") if isinstance(memory, Mapping) else None
+            if parts and memory.get("sources") is None:
+                found[place] = {**memory, "sources": await self._mind().trust.sources_of(parts)}
+        return found
 
     async def extract(self, text: str, *, extractor: Extractor | None = None) -> list[Proposal]:
         """Propose palace memories from a conversation; nothing is written.
@@ -259,6 +284,7 @@ class StorePalace:
         max_tokens: int = 500,
         style: StyleName = "bracketed",
         count: Callable[[str], int] | None = None,
+        include_untrusted: bool = False,
     ) -> Compressed:
         """The active palace memories as text for a prompt; nothing is revived.
 
@@ -273,11 +299,14 @@ class StorePalace:
                 `plain`: sentences under short headers.
             count: the tokens of a text, by your model's tokenizer; by default an estimate, some 8 % too high for
                 English.
+            include_untrusted: also memories from tools, documents and imports that nobody vouched for, see
+                `store.mind.trust`; without it, `untrusted` of the result names them.
 
         Returns the text, which also tells its `tokens`, and the paths `included` and `left_out`.
         """
         arguments.callback(count, "count")
-        return await self._open().compress(domain, question, max_tokens, style, count)
+        options: dict[str, Any] = {"include_untrusted": include_untrusted}
+        return await self._open().compress(domain, question, max_tokens, style, count, **options)
 
     async def pin(self, key: str) -> None:
         """Pin a memory, so that `compress` puts it first while it is active; it gets the theme `pinned`.

@@ -47,6 +47,9 @@ class PersonaNames:
         *,
         halflife_days: float | None = None,
         source: str | None = None,
+        session: str | None = None,
+        observed_at: datetime | float | None = None,
+        derived_from: Sequence[str] = (),
         confidence: float | None = None,
         contradictions: ContradictionMode | None = None,
         created_at: datetime | float | None = None,
@@ -60,6 +63,9 @@ class PersonaNames:
             connections,
             halflife_days=halflife_days,
             source=source,
+            session=session,
+            observed_at=observed_at,
+            derived_from=derived_from,
             confidence=confidence,
             contradictions=contradictions,
             created_at=created_at,
@@ -171,10 +177,16 @@ class PersonaNames:
         max_tokens: int = 500,
         style: StyleName = "bracketed",
         count: Callable[[str], int] | None = None,
+        include_untrusted: bool = False,
     ) -> Compressed:
         """As `palace.compress`."""
         return await self.palace.compress(
-            domain, question=question, max_tokens=max_tokens, style=style, count=count
+            domain,
+            question=question,
+            max_tokens=max_tokens,
+            style=style,
+            count=count,
+            include_untrusted=include_untrusted,
         )
 
     async def persona_pin(self, key: str) -> None:

@@ -164,7 +164,7 @@ async def test_a_memory_comes_back_with_where_it_is_from_and_how_old_and_alive_i
     (hit,), (memory,) = found["hits"], whole["memories"]
     assert (hit["path"], hit["source"], hit["age"], hit["why"]["relevance"]) == (
         "people/facts/lisa",
-        "user",
+        "agent",  # a program does not speak as the user
         "30 days ago",
         0.5,
     )
@@ -278,6 +278,7 @@ async def test_recall_goes_from_the_whole_palace_to_a_facet_to_a_key(opened, clo
         "kind": "flat",
         "value": "Lisbon",
         "created_at": 0,
+        "source": "agent",
         "age": "just now",
     }
     assert all(answer["memories"] == [] and "search" in answer["hint"] for answer in nothing)
@@ -655,9 +656,7 @@ def texts_in(result):
 async def test_no_tool_shows_a_model_what_a_person_does_not_see(opened, clock):
     async with opened as store:
         name = "lisa\u202e\U000e0041"
-        await store.persona_remember(
-            "people", f"facts{name}", name, HIDDEN, themes=[name], source=f"tool:{name}"
-        )
+        await store.persona_remember("people", f"facts{name}", name, HIDDEN, themes=[name], source="tool:web")
         await store.remember(f"flat{name}", HIDDEN)
         await store.journal(HIDDEN)
         await store.mind.archive.insert(HIDDEN, [name], title=name)

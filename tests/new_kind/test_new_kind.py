@@ -99,7 +99,10 @@ def add_sightings(copy, role="MEMORY"):
     copy.write("interfaces/cli/mind/sightings.py", (HERE / "commands.py").read_text(encoding="utf-8"))
     copy.add(
         "interfaces/shapes/table.py",
-        ('    "mind.blocks.Block": Shape("block"),\n', '    "mind.sightings.Sighting": Shape("sighting"),\n'),
+        (
+            '    "mind.blocks.Block": Shape("block", or_null=("session",)),\n',
+            '    "mind.sightings.Sighting": Shape("sighting"),\n',
+        ),
     )
 
 

@@ -281,6 +281,10 @@ def import_events(
             help="Half-life of memories without one of their own; 30 by default. Also changes memories of an earlier import.",
         ),
     ] = None,
+    trusted: Annotated[
+        bool,
+        flag("--trusted", text="You vouch for the text: it may enter prompts by itself. A terminal asks."),
+    ] = False,
     _json: JsonOption = False,
 ) -> None:
     """Import the memories of other programs, or an export; the format is recognised.
@@ -291,14 +295,15 @@ def import_events(
     docs/exchange.md says what becomes what.
 
     The plan is shown first, and nothing is written before you confirm. Dates and origins are kept, memories are
-    overwritten only with --replace, and repeating an import changes nothing. What cannot be imported is listed with
+    overwritten only with --replace, and repeating an import changes nothing. What others wrote is found by search, and
+    enters no prompt by itself, unless you vouch for it: a terminal asks, --trusted says so, `trust` says so later. What cannot be imported is listed with
     its line and reason. Events (from `export` or `backup`) are verified and imported without a plan. Relays get the
     new memories with the next sync.
     """
     if _are_events(files, format_):
         _verify_and_import(of(context), files)
     else:
-        _import_others(context, files, format_, _Wishes(into, dry_run, yes, replace, halflife_days))
+        _import_others(context, files, format_, _Wishes(into, dry_run, yes, replace, halflife_days, trusted))
 
 
 def _verify_and_import(invocation: Invocation, files: Sequence[Path]) -> None:
@@ -388,6 +393,7 @@ class _Wishes:
     yes: bool
     replace: bool
     halflife_days: float | None
+    trusted: bool
 
 
 def _are_events(files: Sequence[Path], format_: str) -> bool:
@@ -471,6 +477,7 @@ def _plan_and_write(
             return made, None, ""
         if not wishes.yes and not confirm(f"Write {quantity(len(made.to_write), 'entry', 'entries')}?"):
             return made, None, "Nothing was written."
+        vouches = wishes.trusted or (not wishes.yes and not _is_own(made) and confirm(_ASKS_FOR_TRUST))
         total = len(made.to_write)
         with progress("importing", total) as advance:
 
@@ -479,7 +486,7 @@ def _plan_and_write(
                 kept = written
                 advance(written)
 
-            done = await carry_out(store, made, progress=count)
+            done = await carry_out(store, made, trusted=vouches, progress=count)
         return made, done, relays_later() if store.relays and any(done.written.values()) else ""
 
     try:
@@ -491,6 +498,18 @@ def _plan_and_write(
                 f"{kept:,} of {quantity(total, 'entry', 'entries')} written; run the command again for the rest",
             )
         raise typer.Exit(ExitCode.INTERRUPTED) from None
+
+
+_ASKS_FOR_TRUST: Final = (
+    "May they enter prompts by themselves? Say no where others may have written the text."
+)
+
+
+def _is_own(made: ImportPlan) -> bool:
+    """Whether everything comes from our own readable export, which says where its memories came from."""
+    from sense_memory.exchange import OWN_FORMATS
+
+    return set(made.format.split(", ")) <= OWN_FORMATS
 
 
 def _read(files: Sequence[Path], format_: str) -> ReaderResult:

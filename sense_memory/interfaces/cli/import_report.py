@@ -255,6 +255,11 @@ def print_written(done: Imported) -> None:
     typer.echo(f"{quantity(sum(done.written.values()), 'entry', 'entries')} written")
     for line in _problem_lines(done.problems, "could not be written"):
         typer.echo(line)
+    if done.session and not done.trusted and any(done.written.values()):
+        typer.echo(
+            "Search finds them; they enter no prompt by themselves. Let them in with: "
+            f"{program()} trust --session {done.session} --yes"
+        )
 
 
 def plan_data(made: ImportPlan, done: Imported | None) -> dict[str, Any]:

@@ -71,6 +71,13 @@ def _also_json(context: typer.Context, wanted: bool) -> bool:
     return wanted
 
 
+UntrustedOption = Annotated[
+    bool,
+    flag(
+        "--untrusted",
+        text="Also what tools, documents, imports and other agents said and nobody vouched for.",
+    ),
+]
 JsonOption = Annotated[bool, flag("--json", text="Print JSON for programs.", callback=_also_json)]
 
 # ── Names ───────────────────────────────────────────────────────────────────────────────
@@ -139,7 +146,9 @@ HalflifeOption = Annotated[
 ]
 SourceOption = Annotated[
     str | None,
-    option("SOURCE", "Palace: where the memory comes from: user, agent, import, tool:NAME or document:HASH."),
+    option(
+        "SOURCE", "Palace: where the memory comes from: user, agent, import:NAME, tool:NAME or document:HASH."
+    ),
 ]
 ContradictionsOption = Annotated[
     str | None,

@@ -162,8 +162,21 @@ async def events_of(store: MemoryStore, names: Iterable[str]) -> dict[str, str]:
 
 async def unknown_name(store: MemoryStore, name: str) -> CommandFailed:
     """The error if no memory has that name, flat or in the palace; suggests similar names."""
+    if (stop := await _kept_back(store, name)) is not None:
+        return stop
     similar = similar_to(name, await everything(store))
     return no_memory(name, store.status(), similar if "/" in name else [*await flat_keys(store), *similar])
+
+
+async def _kept_back(store: MemoryStore, name: str) -> CommandFailed | None:
+    """The error for a memory that a rule keeps back; None if none does."""
+    held = await store.mind.store.trust().withheld()
+    names = {name, *(path for path in held if path.rpartition("/")[2] == name)}
+    found = next((held[one] for one in sorted(names) if one in held), None)
+    if found is None:
+        return None
+    problem = f"a rule keeps {name!r} back ({found}); {program()} quarantine --show shows what it says"
+    return CommandFailed(ExitCode.NOT_FOUND, "NotFound", problem)
 
 
 def no_memory(name: str, status: Status, names: Collection[str] = ()) -> CommandFailed:
@@ -230,6 +243,8 @@ async def absent_in_palace(store: MemoryStore, name: str, command: str) -> Comma
     """The error if no palace memory has that name; if a flat memory has the name, the error gives the command for that
     one.
     """
+    if (stop := await _kept_back(store, name)) is not None:
+        return stop
     if unicodedata.normalize("NFC", name) not in await flat_keys(store):
         return no_memory(name, store.status(), similar_to(name, await everything(store)))
     problem = (

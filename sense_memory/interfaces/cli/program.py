@@ -50,6 +50,8 @@ _MODULES: Final = {  # by command, in the order of `--help`: what a new user nee
     **dict.fromkeys(("history", "as-of", "undo"), "history"),
     **dict.fromkeys(("journal", "recent"), "journal"),
     **dict.fromkeys(("drafts", "refresh"), "history"),
+    **dict.fromkeys(("trust", "quarantine", "revoke"), "trust"),
+    **dict.fromkeys(("check", "bisect"), "checks"),
     "palace": "palace.group",
     **{name: name for name in ("mind", "web", "mcp", "access", "api")},
     **dict.fromkeys(("sync", "watch", "status"), "sync"),

@@ -29,6 +29,7 @@ from sense_memory.exchange.transcript import (
 )
 from sense_memory.interfaces.text import age, quantity
 from sense_memory.interfaces.tools.results import DATA_NOTE
+from sense_memory.memories.trust import of_entry
 from sense_memory.mind.log import NewEntry
 from sense_memory.plain_text import one_line, printed
 
@@ -45,6 +46,7 @@ MAX_INPUT_BYTES: Final = 16_000_000  # of the harness's JSON
 CONTEXT_TOKENS: Final = 1_000
 _END_BYTES: Final = 100  # that are looked at before a text is parsed
 _JOURNAL_COUNT: Final = 3
+_READ_COUNT: Final = 50  # entries, of which some may be from elsewhere
 _JOURNAL_CHARS: Final = 400
 _QUOTED_CHARS: Final = 300  # of the last words of each side, in the journal
 _PROPOSED_MESSAGES: Final = 200  # of the user that are searched for what lasts, the newest
@@ -86,7 +88,9 @@ async def session_start(store: MemoryStore, now: float) -> str:
     palace = await store.persona_compress(max_tokens=CONTEXT_TOKENS, style="plain")
     entries: list[JournalEntry] = []
     with suppress(NotSynced):  # a relay may hide the journal, and the palace is here
-        entries = await store.recent(_JOURNAL_COUNT)
+        judge = await store.mind.store.trust().judge()
+        newest = await store.recent(_READ_COUNT)
+        entries = [entry for entry in newest if judge.may_speak(of_entry(entry))][:_JOURNAL_COUNT]
     blocks = [f"# Memory (sense-memory)\n{DATA_NOTE}"]
     if palace.included:
         left = f"\n({quantity(len(palace.left_out), 'memory', 'memories')} more)" if palace.left_out else ""

@@ -100,6 +100,9 @@ class ApiCalls:
         domain: _Domain = None,
         max_tokens: Annotated[int, Field(ge=32, le=_MAX_TOKENS, description="how long at most")] = 500,
         style: Annotated[Literal["plain", "bracketed"], Field(description="of the text")] = "plain",
+        include_untrusted: Annotated[
+            bool, Field(description="also what tools, documents and imports said and nobody vouched for")
+        ] = False,
     ) -> Compressed:
         """What is remembered, as much as fits a prompt: text for the system prompt of a model.
 
@@ -111,6 +114,7 @@ class ApiCalls:
             domain=domain,
             max_tokens=max_tokens,
             style=style,
+            include_untrusted=include_untrusted,
             marks=not self._is_read_only,
         )
         return found

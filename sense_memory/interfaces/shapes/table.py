@@ -111,17 +111,21 @@ def _drafts(status: Status, _now: float) -> int:
 
 
 _MEMORIES: Final = {
-    "models.Memory": Shape("memory", path="key", kind="flat"),
+    "models.Memory": Shape("memory", path="key", kind="flat", or_null=("source", "session")),
     "models.PersonaMemory": Shape(
         "palace memory",
         path="path",
         kind="palace",
         without=("seen",),
         plus={"current_relevance": _relevance, "state": _state},
-        or_null=("source",),
+        or_null=("source", "session"),
     ),
     "models.JournalEntry": Shape(
-        "journal entry", path=_entry_path, kind="journal", plus={"value": "content"}
+        "journal entry",
+        path=_entry_path,
+        kind="journal",
+        plus={"value": "content"},
+        or_null=("source", "session"),
     ),
     "models.Draft": Shape("draft", path="key", or_null=("reason",)),
     "models.Change": Shape("change", path="path", plus={"relay_url": "relay"}),
@@ -145,6 +149,7 @@ _MEMORIES: Final = {
             "trust": _trust,
             "has_answer": "has_answer",
             "is_doubtful": "is_doubtful",
+            "untrusted": "untrusted",
         },
     ),
     "exchange.import_plan.Step": Shape(
@@ -161,7 +166,7 @@ _MEMORIES: Final = {
     ),
 }
 _HITS: Final = {
-    "search.hits.Hit": Shape("hit", path=_hit_path, or_null=("source",)),
+    "search.hits.Hit": Shape("hit", path=_hit_path, or_null=("source", "session")),
     "search.hits.Explanation": Shape("explanation"),
     "search.hits.Evidence": Shape("evidence", or_null=("detail",)),
     "palace.search.PersonaHit": Shape(
@@ -169,7 +174,7 @@ _HITS: Final = {
         path="path",
         without=("seen",),
         plus={"current_relevance": _relevance, "state": _state},
-        or_null=("source",),
+        or_null=("source", "session"),
     ),
     "palace.search.Why": Shape("palace explanation"),
     "palace.search.Match": Shape("match"),
@@ -216,7 +221,7 @@ _RELAYS: Final = {
     "interfaces.mcp.oauth.access_file.Grant": Shape("access grant", or_null=("name",)),
 }
 _MIND: Final = {
-    "mind.blocks.Block": Shape("block"),
+    "mind.blocks.Block": Shape("block", or_null=("session",)),
     "mind.files.MirroredFile": Shape(
         "mirrored file", path="full_name", kind="file", plus={"value": "text"}, without=("seen", "restored")
     ),
@@ -224,12 +229,16 @@ _MIND: Final = {
         "mirrored folder", plus={"in_step": "in_step_count"}, or_null=("problem",)
     ),
     "mirror.decisions.MirrorStep": Shape("mirror step", or_null=("note",)),
-    "mind.layers.archive.Passage": Shape("passage", or_null=("title", "source")),
+    "mind.layers.archive.Passage": Shape("passage", or_null=("title", "source", "origin", "session")),
     "mind.layers.topics.Topic": Shape("topic", or_null=("last",)),
     "mind.layers.topics.TopicProposal": Shape("topic proposal"),
     "mind.layers.identity.AgentIdentity": Shape("identity", without=("sketch",)),
     "mind.layers.identity.Objective": Shape("objective"),
     "mind.proposals.ProposedMemory": Shape("proposed memory", or_null=("replaces", "conversation")),
+    "palace.trust.TrustRule": Shape(
+        "trust rule", without=("digest",), or_null=("source", "session", "name", "made_by")
+    ),
+    "mind.trust.TrustStep": Shape("trust step"),
     "mind.log.LogEntry": Shape("log entry", plus={"text": "text"}, or_null=("author",)),
     "mind.chat.messages.Message": Shape("message", or_null=("name",)),
     "mind.chat.messages.ToolCall": Shape("tool call", or_null=("name",)),

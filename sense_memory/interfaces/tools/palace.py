@@ -7,6 +7,7 @@ so nothing in it can end its frame. No answer has a key, an event, or the path o
 from __future__ import annotations
 
 import re
+import secrets
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -74,6 +75,7 @@ class PalaceCalls:
     ) -> None:
         self._given, self._clock = given, clock
         self.is_read_only, self._export_folder = read_only, export_folder
+        self._session = f"tools-{secrets.token_hex(4)}"  # of this process, to find what it wrote
 
     @tool(Access.WRITE)
     async def remember(
@@ -87,12 +89,17 @@ class PalaceCalls:
             float | None, Field(description="days to half relevance; 30 at first")
         ] = None,
         confidence: Annotated[float | None, Field(ge=0, le=1, description="how sure it is")] = None,
-        source: Annotated[str, Field(description="user, agent, tool:NAME or document:HASH")] = "agent",
+        source: Annotated[str, Field(description="agent, tool:NAME or document:NAME: who said it")] = "agent",
+        derived_from: Annotated[list[str] | None, Field(description="paths of what it is made of")] = None,
     ) -> dict[str, Any]:
         """Write a memory, or rewrite the one at this path. Domains: self, people, projects, world, skills or your own;
         facets: facts, beliefs, decisions, procedures, emotions or your own. Tells which memories the value contradicts.
         """
         store = await self._given()
+        # A program speaks for itself: only a person at the command line or the page speaks as the user.
+        source = "agent" if source in {"user", ""} else source
+        about: dict[str, Any] = {"source": source, "session": self._session}
+        about["derived_from"] = derived_from or ()
         if "/" not in path:
             if themes or connections or halflife_days is not None or confidence is not None:
                 raise InvalidInput(
@@ -100,7 +107,7 @@ class PalaceCalls:
                     "written; give a path domain/facet/key"
                 )
             before = await self._head(store, path)
-            await store.remember(path, value)
+            await store.remember(path, value, **about)
             return {"remembered": path, **replaced(before, value, self._clock())}
         domain, facet, key = _parts(path)
         before = await self._head(store, path)
@@ -113,7 +120,7 @@ class PalaceCalls:
             connections or (),
             halflife_days=halflife_days,
             confidence=confidence,
-            source=source,
+            **about,
         )
         result: dict[str, Any] = {"remembered": path, **replaced(before, value, self._clock())}
         for name, paths in (("superseded", told.superseded), ("suspected", told.suspected)):
@@ -227,6 +234,9 @@ class PalaceCalls:
             Literal["plain", "bracketed"],
             Field(description="bracketed: shorthand; `x>y`: x was chosen over y"),
         ] = "plain",
+        include_untrusted: Annotated[
+            bool, Field(description="also what tools and imports said, if the user asks")
+        ] = False,
     ) -> dict[str, Any]:
         """What you remember, as much as fits a prompt. Use it at the start of a conversation."""
         found, hits = await context_for(
@@ -235,6 +245,7 @@ class PalaceCalls:
             domain=domain,
             max_tokens=max_tokens,
             style=style,
+            include_untrusted=include_untrusted,
             marks=not self.is_read_only,
         )
         return told_context(found, hits)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.interfaces.shapes import shape_of
 from sense_memory.interfaces.shapes.introspection import first_findings
 from sense_memory.interfaces.shapes.views import FINDINGS
-from sense_memory.interfaces.text import age, quantity
+from sense_memory.interfaces.text import age, quantity, untrusted_note
 from sense_memory.models import State
 
 
@@ -104,13 +104,19 @@ def told_context(found: Compressed, hits: Hits[PersonaHit] | None = None) -> dic
     if hits is not None:
         fading = [hit.path for hit in hits if hit.state is State.FADING and hit.path not in found.included]
         more = _filled({"fading": fading[:_MAX_SHOWN], "forgotten": hits.forgotten or None})
+    if found.untrusted:
+        counts["untrusted"] = len(found.untrusted)
     if not found:
         hint = "No active memory there. Try recall without a path."
+        if found.untrusted:
+            hint = untrusted_note(len(found.untrusted))
         return {"text": "", "tokens": found.tokens, "counts": counts, **more, "hint": hint}
     if hits is not None and not found.has_answer:
         more["hint"] = "Nothing was found for the question; this is the palace without it. Try search."
     elif hits is not None and hits.is_doubtful:
         more["hint"] = "Probably nothing about the question is kept; the nearest comes first."
+    if found.untrusted:
+        more.setdefault("hint", untrusted_note(len(found.untrusted)))
     shape = shape_of(found)
     told = {name: shape[name] for name in ("text", "tokens", "sources", "trust")}
     return {"note": DATA_NOTE, **told, "counts": counts, **more}

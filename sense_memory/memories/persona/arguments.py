@@ -23,9 +23,10 @@ from sense_memory.limits import (
     USED_SCORE_SHARE,
 )
 from sense_memory.memories.bulk import numbered_errors
-from sense_memory.models import PersonaMemory
+from sense_memory.models import PROVENANCE, PersonaMemory
 from sense_memory.nostr import address
-from sense_memory.plain_text import printable
+from sense_memory.palace.sources import least_trusted_last
+from sense_memory.plain_text import has_hidden, printable
 
 
 if TYPE_CHECKING:
@@ -37,8 +38,10 @@ if TYPE_CHECKING:
 
 
 _SOURCE: Final = re.compile(
-    r"(?:user|agent|import|(?:tool|document):[^\x00-\x20\x7f-\x9f\ud800-\udfff]{1,200})?"
+    r"(?:user|agent|import|(?:tool|document|import|scene):[^\x00-\x20\x7f-\x9f\ud800-\udfff]{1,200})?"
 )
+_MAX_SESSION_CHARS: Final = 200
+_MAX_PARTS_COUNT: Final = 100  # that a memory may name as what it was made of
 
 
 def mode(contradictions: object) -> ContradictionMode | None:
@@ -115,7 +118,7 @@ _NAMES: Final = frozenset(
         "themes",
         "connections",
         "halflife_days",
-        "source",
+        *PROVENANCE,
         "confidence",
         "created_at",
     )
@@ -153,6 +156,7 @@ def _new_memory(given: object, now: float, created_at: object) -> NewMemory:
     place = address.persona_path(given["domain"], given["facet"], given["key"])
     names = ("value", "themes", "halflife_days", "source", "confidence")
     found = fields(*(given.get(name) for name in names))
+    found |= provenance(*(given.get(name) for name in PROVENANCE))
     at = given.get("created_at", created_at)
     if at is not None:
         found["created_at"] = arguments.written_at(at, now)
@@ -209,13 +213,55 @@ def fields(
         found["halflife_days"] = _number("halflife_days", halflife_days, MIN_HALFLIFE_DAYS, MAX_HALFLIFE_DAYS)
     if confidence is not None:
         found["confidence"] = _number("confidence", confidence, 0, 1)
-    if source is not None:
-        if not isinstance(source, str) or not _SOURCE.fullmatch(source):
-            raise InvalidInput(
-                "source must be user, agent, import, tool:<name>, document:<hash> or empty; nothing was written"
-            )
-        found["source"] = source
-    return found
+    return found | provenance(source)
+
+
+def provenance(
+    source: object,
+    session: object = None,
+    observed_at: object = None,
+    derived_from: object = None,
+    sources: object = None,
+) -> dict[str, Any]:
+    """The fields that say where a text came from, checked. They belong together: whoever gives one replaces them all.
+
+    Returns nothing if none is given: the memory then keeps what it says.
+
+    Raises:
+        InvalidInput: one has the wrong type, or no source has that form.
+    """
+    given = source, session, observed_at, derived_from, sources
+    if all(item is None for item in given):
+        return {}
+    if session is not None and (not isinstance(session, str) or len(session) > _MAX_SESSION_CHARS):
+        raise InvalidInput(
+            f"a session must be text of at most {_MAX_SESSION_CHARS} characters; nothing was written"
+        )
+    if isinstance(session, str) and has_hidden(session):
+        raise InvalidInput("a session must not have hidden characters; nothing was written")
+    parts = () if derived_from is None else _texts("derived_from", derived_from, _MAX_PARTS_COUNT)
+    named = () if sources is None else _texts("sources", sources, _MAX_PARTS_COUNT)
+    return {
+        "source": checked_source("" if source is None else source),
+        "session": session or "",
+        "observed_at": None if observed_at is None else arguments.moment(observed_at),
+        "derived_from": tuple(dict.fromkeys(parts)),
+        "sources": least_trusted_last(map(checked_source, named)),
+    }
+
+
+def checked_source(source: object) -> str:
+    """A source of the documented form, without characters that are not seen.
+
+    Raises:
+        InvalidInput: it has another form.
+    """
+    if not isinstance(source, str) or not _SOURCE.fullmatch(source) or has_hidden(source):
+        raise InvalidInput(
+            "source must be user, agent, import, tool:<name>, document:<hash>, import:<name>, scene:<name> or empty; "
+            "nothing was written"
+        )
+    return source
 
 
 def links(connections: object) -> list[str]:

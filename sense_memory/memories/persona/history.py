@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from sense_memory.memories.history import RESTORED, Version, restored_in, undo_target
 from sense_memory.memories.persona.edit import Edit
-from sense_memory.models import State
+from sense_memory.models import PROVENANCE, State
 from sense_memory.palace.lifecycle import current_state, without_dismissed
 from sense_memory.palace.version import version_of
 from sense_memory.records.kinds import RecordType
@@ -34,7 +34,7 @@ _TURN_COUNT: Final = 50  # memories that are read before other tasks get a turn
 _OF_TEXT: Final = (  # the fields that undo brings back with the text
     "value",
     "themes",
-    "source",
+    *PROVENANCE,
     "confidence",
     "written_at",
     "contradicts",

@@ -24,7 +24,7 @@ from sense_memory.memories.persona.moves import add_copy
 from sense_memory.memories.persona.palace import ROOTS, EditBatch, Palace
 from sense_memory.memories.persona.remembered import Found, Remembered
 from sense_memory.memories.persona.suspicions import Suspicions
-from sense_memory.models import PersonaMemory, State
+from sense_memory.models import PROVENANCE, PersonaMemory, State
 from sense_memory.nostr import address
 from sense_memory.palace.lifecycle import (
     current_state,
@@ -77,12 +77,14 @@ class Persona:
         plan: limits what may be added.
         embedding: opens the embedder that finds memories near in meaning, to suggest connections; None without one.
         contradictions: what to do with contradictions: `act`, `suggest` or `off`, which compares nothing.
+        withheld: gives the paths of memories that a rule keeps back: they are not recalled.
 
     Attributes:
         palace: all palace memories, decrypted.
         names: resolves names of memories.
         links: edits links between memories.
         suspicions: which memories may contradict each other.
+        withheld: as the argument.
     """
 
     def __init__(
@@ -96,7 +98,9 @@ class Persona:
         plan: Plan,
         embedding: Opening | None = None,
         contradictions: str = "act",
+        withheld: Callable[[], Awaitable[Mapping[str, str]]],
     ) -> None:
+        self.withheld = withheld
         self._ledger, self._reader, self._writer, self._clock = ledger, reader, writer, clock
         self._plan, self._embedding, self._mode = plan, embedding, contradictions
         self.palace = Palace(ledger, reader, writer, clock)
@@ -295,7 +299,9 @@ class Persona:
         """As `MemoryStore.persona_recall`: a memory by its path, memories by a bare key, or a listing."""
         domain, facet = selection(domain, facet)
         if key is None:
-            return await self.listing(domain, facet, include_forgotten=include_forgotten)
+            found = await self.listing(domain, facet, include_forgotten=include_forgotten)
+            withheld = await self.withheld()
+            return [memory for memory in found if memory.path not in withheld]
         if domain is None or facet is None:
             return await self.recall_key(key, domain, facet, revive=revive)
         memory = await self.recall_one(domain, facet, key, revive=revive)
@@ -310,7 +316,10 @@ class Persona:
         catalog = await self.names.catalog(
             lambda found: any(path in found for path in paths), "this memory is"
         )
+        withheld = await self.withheld()
         for path in paths:
+            if path in withheld:
+                return None
             if (there := catalog.get(path)) is not None:
                 return shown(self.palace.touch(path) if revive else there, self._clock())
         for path in tags:
@@ -334,7 +343,7 @@ class Persona:
             ]
 
         catalog = await self.names.catalog(paths, "this memory is")
-        wanted = set(paths(catalog))
+        wanted = set(paths(catalog)) - (await self.withheld()).keys()
         if len(wanted) == 1 and revive:
             return [shown(self.palace.touch(wanted.pop()), self._clock())]
         now = self._clock()
@@ -359,7 +368,7 @@ class Persona:
         """Write a memory as it was before it was forgotten: with its dates, its links and its marks, its dismissals, and
         the marks in other memories that name it. `check` as for `remember`.
         """
-        names = ("value", "themes", "halflife_days", "source", "confidence", "created_at", *PAST)
+        names = ("value", "themes", "halflife_days", *PROVENANCE, "confidence", "created_at", *PAST)
         fields = {name: getattr(memory, name) for name in names}
         links = tuple(path for path in memory.connections if path != memory.path)
         new = NewMemory(memory.path, fields, links, is_restored=True)
@@ -372,7 +381,7 @@ class Persona:
         when it was, with its marks, with its dismissals, and with the marks in other memories that name it.
         """
         memory = memory_of(record.fields, "", 0)
-        names = ("value", "themes", "halflife_days", "source", "confidence")
+        names = ("value", "themes", "halflife_days", *PROVENANCE, "confidence")
         fields = {name: getattr(memory, name) for name in names}
         is_restored = was_forgotten and memory.path not in await self.palace.refresh()
         if is_restored:

@@ -25,10 +25,13 @@ from sense_memory.limits import (
 from sense_memory.memories.bulk import batches
 from sense_memory.memories.persona import arguments as given
 from sense_memory.memories.persona.palace import EditBatch
+from sense_memory.memories.trust import of_memory
+from sense_memory.models import State
 from sense_memory.nostr import address
 from sense_memory.palace.compression import compress
 from sense_memory.palace.introspection import introspect
 from sense_memory.palace.introspection_log import from_log, outdated
+from sense_memory.palace.lifecycle import current_state
 from sense_memory.palace.pruning import PruneReport, plan
 from sense_memory.palace.token_estimate import estimated_tokens
 from sense_memory.records import envelope
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from sense_memory.palace.prompt_style import StyleName
     from sense_memory.palace.pruning import PrunePlan, PruneStep
     from sense_memory.palace.search import PersonaHit
+    from sense_memory.palace.trust import TrustJudge
     from sense_memory.records.reader import Reader
     from sense_memory.records.writer import Writer
     from sense_memory.search.hits import Hits
@@ -149,6 +153,7 @@ class Reviews:
         *,
         full: bool,
         bears: Bears | None = None,
+        judge: TrustJudge | None = None,
     ) -> Compressed:
         """The active memories as text for a prompt.
 
@@ -160,6 +165,7 @@ class Reviews:
             hits: the hits of a search for a question, best first; empty without a question.
             full: whether the bracketed notation has shorthand.
             bears: how much standing memories bear on the question; None without one.
+            judge: says which memories may enter a prompt by themselves; None for all that no rule keeps back.
         """
         domain, _ = given.selection(domain, None)
         if type(max_tokens) is not int:
@@ -169,12 +175,17 @@ class Reviews:
         needed = [hit.path for hit in hits if hit.score >= _NEEDED_SHARE * hits[0].score]
         catalog = await self._persona.names.catalog()
         now = self._clock()
-        relevances = catalog.columns().relevances(now)
+        relevances, withheld = catalog.columns().relevances(now), await self._persona.withheld()
+        there = [memory for memory in catalog if memory.path not in withheld]
+        speaking = there if judge is None else [one for one in there if judge.may_speak(of_memory(one))]
+        if len(speaking) < len(catalog):
+            places = {memory.path: place for place, memory in enumerate(catalog)}
+            relevances = relevances[[places[memory.path] for memory in speaking]]
         compares = self._persona.compares
         pairs = await self._persona.suspicions.pairs() if compares else []
         suspected = dict(reversed(pairs))  # of several, the latest
         found = compress(
-            list(catalog),
+            speaking,
             now,
             domain=domain,
             needed=needed,
@@ -188,6 +199,14 @@ class Reviews:
             suspected=suspected,
         )
         found.is_doubtful = found.has_answer and hits.is_doubtful
+        spoken = {memory.path for memory in speaking}
+        found.untrusted = tuple(
+            one.path
+            for one in there
+            if one.path not in spoken
+            and domain in {None, one.domain}
+            and current_state(one, now) is State.ACTIVE
+        )
         return found
 
     async def stats(self) -> dict[str, Any]:

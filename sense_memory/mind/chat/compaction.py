@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from sense_memory.errors import ModelError
-from sense_memory.mind.chat.messages import answers, by_speaker, calls, line
+from sense_memory.mind.chat.messages import answers, by_speaker, calls, line, role_of
 from sense_memory.mind.model import MAX_SUMMARY_WORDS, SummarizeConversation
 from sense_memory.plain_text import is_unicode, one_line
 
@@ -113,14 +113,17 @@ class Compaction:
     ) -> ContextState:
         """The state without some messages, which the summary covers now, or which are dropped."""
         state = replace(state, covers=part[-1].id)
-        text = "\n".join(line(said) for entry in part for said in by_speaker(entry))
+        # A summary stands in the system prompt, where what a tool found must not stand as if the agent had said it.
+        said = [one for entry in part for one in by_speaker(entry)]
+        told = [one for one in said if role_of(one) != "tool"]
+        text = "\n".join(map(line, told or said))
         task = SummarizeConversation(
             conversation_history=text,
             previous_summary=state.summary,
             max_words=self._words(text, cost, left),
         )
         found = None
-        if not state.problem:
+        if told and not state.problem:
             found, problem = await self._by_model(task, left)
             state = replace(state, problem=problem)
         found = found or await self._by_rules(task, left)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidInput
+from sense_memory.memories.persona.arguments import provenance
 from sense_memory.mind.call_checks import checked
 from sense_memory.mind.records import RecordView
 from sense_memory.mind.versioned import VersionedRecords
@@ -41,6 +42,10 @@ class Passage:
         title: the title of the source; may be empty.
         source: the id of the log entry that the passage came from; may be empty.
         at: when it was written, seconds since 1970.
+        origin: who said it, as the source of a palace memory; empty for the user or the agent.
+        sources: the sources of what it is derived from, the least trusted last.
+        derived_from: the names of that, as of a palace memory.
+        session: in which session it was written; empty if unknown.
     """
 
     id: str
@@ -50,6 +55,10 @@ class Passage:
     title: str = ""
     source: str = ""
     at: float = 0.0
+    origin: str = ""
+    sources: tuple[str, ...] = ()
+    derived_from: tuple[str, ...] = ()
+    session: str = ""
 
 
 @checked
@@ -76,6 +85,10 @@ class Archive:
         title: str = "",
         source: str = "",
         at: float | None = None,
+        origin: str = "",
+        sources: Iterable[str] = (),
+        derived_from: Iterable[str] = (),
+        session: str = "",
     ) -> Passage:
         """Add a passage.
 
@@ -86,16 +99,25 @@ class Archive:
             title: the title of the source.
             source: the id of the log entry that the passage came from; a second passage of a source replaces the first.
             at: when it was written, seconds since 1970; now by default.
+            origin: who said it, as the source of a palace memory, such as `tool:browser`.
+            sources: the sources of what it is derived from, see `Trust.sources_of`.
+            derived_from: the names of that.
+            session: in which session it was written.
 
         Raises:
-            InvalidInput: the content is empty; nothing was written.
+            InvalidInput: the content is empty, or no source has such a form; nothing was written.
             TooLargeError: the passage does not fit an event (some 40,000 bytes); nothing was written.
         """
         if not isinstance(content, str) or not content.strip():
             raise InvalidInput("a passage must be a non-empty text")
         when = self._records.store.options.clock() if at is None else float(at)
         ident = source or secrets.token_hex(8)
-        passage = Passage(ident, content, _names(tags), _names(topics), title, source, when)
+        about = provenance(origin, session, None, list(derived_from), list(sources))
+        passage = Passage(
+            *(ident, content, _names(tags), _names(topics), title, source, when),
+            origin=about["source"],
+            **{name: about[name] for name in ("sources", "derived_from", "session")},
+        )
         await self.replace(passage)
         return passage
 
@@ -182,6 +204,8 @@ def _fields(passage: Passage) -> dict[str, Any]:
         "title": passage.title,
         "source": passage.source,
         "ts": passage.at,
+        **{name: getattr(passage, name) for name in ("origin", "session") if getattr(passage, name)},
+        **{name: list(found) for name in ("sources", "derived_from") if (found := getattr(passage, name))},
     }
 
 
@@ -194,4 +218,8 @@ def _passage(record: MindRecord) -> Passage:
         record.text("title"),
         record.text("source"),
         record.written_at,
+        record.text("origin"),
+        record.texts("sources"),
+        record.texts("derived_from"),
+        record.text("session"),
     )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.prompts.prompt import Prompt
     from sense_memory.mind.prompts.recall import Recalled
     from sense_memory.mind.search.hits import MindHit
+    from sense_memory.mind.trust import Trust
 
 INPUT, OUTPUT = "agent.input", "agent.output"
 BASED_ON: Final = "based_on"  # the field of an output with the ids of the thoughts that it was drafted with
@@ -52,6 +53,7 @@ class Layers(Protocol):
     archive: Archive
     topics: Topics
     identity: IdentityKernel
+    trust: Trust
 
     @property
     def model(self) -> LanguageModel:
@@ -190,13 +192,15 @@ def _unfinished(result: DraftResult, left: tuple[str, ...], error: Exception) ->
 
 
 async def _evidence(mind: Layers, hits: Sequence[MindHit], count: int) -> list[MindHit]:
-    """The best hits, without those that a later hit corrects.
+    """The best hits that may speak (see `Trust`), without those that a later hit corrects.
 
     An output of this pipeline counts half, and is left out if a thought that it is based on is a hit.
     """
     found, ids = [], {hit.id for hit in hits}
+    gate, passages = await mind.trust.gate(), {one.id: one for one in await mind.archive.all()}
     for hit in hits:
-        if hit.corrected_by in ids:
+        passage = passages.get(hit.id)
+        if hit.corrected_by in ids or passage is None or not gate.passage_may_speak(passage):
             continue
         entry = await mind.log.get(hit.id)
         based_on = None if entry is None else entry.payload.get(BASED_ON)
@@ -265,6 +269,11 @@ async def store_thought(
             before stay so. Repeat the call.
     """
     names = tuple(topics)
+    await mind.log.refresh()
+    if foreign := mind.trust.foreign_sources([entry]):  # a summary of a topic shapes the identity
+        said = {"origin": foreign[-1], "title": title, "source": entry.id}
+        await mind.archive.insert(entry.text, topics=names, at=entry.at, sources=foreign, **said)
+        return names
     names, also = (names, ()) if names else await mind.topics.sorted_in(entry.text, title)
     for earlier in also:
         await mind.topics.cover(names[0], earlier.content, earlier.id)

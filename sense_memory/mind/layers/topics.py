@@ -36,6 +36,7 @@ from sense_memory.mind.salience import jaccard, words
 from sense_memory.mind.sentence_kinds import saying, subject_of
 from sense_memory.mind.versioned import VersionedRecords
 from sense_memory.nostr import address
+from sense_memory.palace.sources import is_told
 
 
 if TYPE_CHECKING:
@@ -253,7 +254,8 @@ class Topics:
     async def _unsorted(self, text: str) -> list[Passage]:
         """The thoughts without a topic that share most words with a text, oldest first."""
         wanted = words(text)
-        loose = [passage for passage in await self._archive.all() if passage.source and not passage.topics]
+        thoughts = (one for one in await self._archive.all() if one.source and not one.topics)
+        loose = [one for one in thoughts if not one.sources and is_told(one.origin)]
         shared = [
             (len(wanted & words(passage.content)), passage) for passage in loose if passage.content != text
         ]

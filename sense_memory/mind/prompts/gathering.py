@@ -15,6 +15,8 @@ from xml.sax.saxutils import escape, quoteattr
 
 from sense_memory.errors import NotSynced
 from sense_memory.memories.status import was_ever_complete
+from sense_memory.memories.trust import of_flat
+from sense_memory.memories.trust import of_memory as trust_of_memory
 from sense_memory.mind.blocks import DESCRIPTIONS
 from sense_memory.mind.chat.compaction import ContextState
 from sense_memory.mind.chat.messages import role_of
@@ -32,7 +34,7 @@ from sense_memory.palace.candidates import first_by_bearing
 from sense_memory.palace.sources import is_told
 from sense_memory.palace.standing import has_standing_kind, is_about_health, is_standing, says_so
 from sense_memory.plain_text import one_line, printed
-from sense_memory.search.hits import scope
+from sense_memory.search.hits import Kind, scope
 from sense_memory.search.tokens import words
 
 
@@ -43,12 +45,15 @@ if TYPE_CHECKING:
     from sense_memory.mind.blocks import Block, Blocks
     from sense_memory.mind.chat.conversation import Conversation
     from sense_memory.mind.chat.message_index import MessageIndex
+    from sense_memory.mind.layers.archive import Archive, Passage
     from sense_memory.mind.layers.identity import IdentityKernel
     from sense_memory.mind.log import Log, LogEntry
     from sense_memory.mind.prompts.recall import Recalled
     from sense_memory.mind.prompts.standing import StandingSentences
     from sense_memory.mind.scenes.scene import Scene
+    from sense_memory.mind.trust import EntryGate, Trust
     from sense_memory.models import PersonaMemory
+    from sense_memory.search.hits import Hit
 
 _T = TypeVar("_T")
 
@@ -67,6 +72,8 @@ class PromptSources(Protocol):
     log: Log
     blocks: Blocks
     identity: IdentityKernel
+    archive: Archive
+    trust: Trust
 
     async def search(
         self, query: str, limit: int = 5, *, within: Iterable[str] = EVERYWHERE
@@ -94,6 +101,7 @@ class Gathering:
         query: str | None,
         instructions: str,
         scene: str | Scene,
+        include_untrusted: bool = False,
     ) -> Gathered:
         """Everything that a prompt is made of.
 
@@ -102,6 +110,7 @@ class Gathering:
             query: what to look for in memory; None for the last message of the user.
             instructions: the caller's own words.
             scene: the current scene in words, or a scene whose newest entries are shown.
+            include_untrusted: also memories that nobody vouched for.
         """
         summary, messages, is_compacted = await self._conversation(conversation)
         asked = _last_question(messages) if query is None else query
@@ -110,7 +119,7 @@ class Gathering:
             self._known(self._identity(), ()),
             self._known(self._preferences(asked), (Part("preferences", ()), {})),
             self._known(self._scene(scene), Part("scene", ())),
-            self.recalled(asked),
+            self.recalled(asked, include_untrusted=include_untrusted),
         )
         if not was_ever_complete(self._store.ledger, self._store.options.urls):
             self._problems.append("no relay has shown everything yet: memories may be missing; run `sync`")
@@ -134,6 +143,12 @@ class Gathering:
             return nothing, (), False
         missing: tuple[ContextState, Sequence[LogEntry]] = ContextState(), ()
         state, context = await self._known(conversation.context(), missing)
+        gate = await self._mind.trust.gate()
+        if gate.withholds:
+            said = await self._mind.log.entries(conversation=conversation.id)
+            context = [entry for entry in context if not gate.held(entry)]
+            if any(map(gate.held, said)):  # the summary may say what it said
+                return nothing, context, True
         if not state.summary:
             return nothing, context, bool(state.covers)
         head = f'<summary of="{state.covered_count} earlier messages">'
@@ -149,7 +164,7 @@ class Gathering:
     # ── The system prompt ───────────────────────────────────────────────────────────────
 
     async def _blocks(self) -> Part:
-        blocks = [block for block in await self._mind.blocks.all() if block.value.strip()]
+        blocks = [block for block in await self._mind.blocks.speaking() if block.value.strip()]
         if broken := [block.label for block in blocks if not block.is_whole]:
             self._problems.append(f"a part of the block {', '.join(broken)} has not arrived; run `sync`")
         return Part("blocks", tuple(Line(_block(block), block.label) for block in blocks))
@@ -170,23 +185,29 @@ class Gathering:
 
         Where there are more than are shown, those that bear on the request come first.
 
-        These are pinned memories, memories of a standing kind (`palace.standing`), and what the user said so. A memory
-        from a tool or a document never becomes an instruction, unless somebody pinned it. Where not all fit, health
+        These are pinned memories, memories of a standing kind (`palace.standing`), and what the user said so. What a tool,
+        a document or another agent said never becomes an instruction, unless somebody trusts it and pinned it. Where not all
+        fit, health
         goes before what the user said, that before other instructions, and wishes that only their place tells come
         last.
         """
         catalog = await self._store.persona().palace.refresh()
         ranked = catalog.ranked(self._store.options.clock())
+        view = self._store.trust()
+        judge, withheld = await view.judge(), await view.withheld()
         held = [
             memory
             for number, memory in enumerate(ranked)
             if _holds_always(memory, reads=number < _READ_COUNT)
+            and memory.path not in withheld
+            and judge.may_speak(trust_of_memory(memory))
         ]
         # Where all have room, their order stays: the caches of models live on that.
         if asked and len(held) > _STANDING_COUNT:
             bears = await (await self._store.search()).bearing_on(asked)
             held = list(first_by_bearing(held, bears))
-        said = await self._standing.newest(_STANDING_COUNT)
+        gate = await self._mind.trust.gate()
+        said = [one for one in await self._standing.newest(_STANDING_COUNT) if gate.words_may_speak(one[1])]
         ranked_lines = [
             (_rank(text, is_rule=True), Line(f"- {_data(text)} (the user, {day(entry.at)})", entry.id))
             for text, entry in said
@@ -210,14 +231,24 @@ class Gathering:
 
     # ── Memories ────────────────────────────────────────────────────────────────────────
 
-    async def recalled(self, query: str) -> list[Recalled]:
-        """The memories of every search that may answer a query, in no order; nothing for small talk."""
+    async def recalled(self, query: str, *, include_untrusted: bool = False) -> list[Recalled]:
+        """The memories of every search that may answer a query, in no order; nothing for small talk.
+
+        Memories that nobody vouched for are only counted, unless they are asked for.
+        """
         if not says_something(query):
             return []
         memories, entries = await asyncio.gather(
             self._known(self._memories(query), []), self._known(self._entries(query), [])
         )
-        return [*memories, *entries]
+        found = [*memories, *entries]
+        if not include_untrusted and (count := sum(not item.may_speak for item in found)):
+            self._problems.append(
+                f"left out, because nobody vouched for where they came from: {count:,} of the memories that were found; "
+                "include_untrusted (--untrusted) shows them, and `trust` lets them in"
+            )
+            found = [item for item in found if item.may_speak]
+        return found
 
     async def _memories(self, query: str) -> list[Recalled]:
         search = await self._store.search()
@@ -229,10 +260,21 @@ class Gathering:
                 "`forgotten` shows them, and recall brings one back"
             )
         persona = self._store.persona()
+        catalog, judge = persona.palace.catalog, await self._store.trust().judge()
         hits = await persona.suspicions.annotated(found)
+        speaking: list[Hit] = []
+        for hit in hits:
+            memory = catalog.get(hit.path) if hit.kind == Kind.PALACE else None
+            if judge.may_speak(of_flat(hit) if memory is None else trust_of_memory(memory)):
+                speaking.append(hit)
         if persona.compares:
-            hits = with_later(hits, persona.palace.catalog)
-        return [item for hit in hits if (item := of_memory(hit)) is not None]
+            speaking = with_later(speaking, catalog)
+        told = {hit.path: hit for hit in speaking}
+        return [
+            item if hit.path in told else replace(item, may_speak=False)
+            for hit in hits
+            if (item := of_memory(told.get(hit.path, hit))) is not None
+        ]
 
     async def _entries(self, query: str) -> list[Recalled]:
         hits = await self._mind.search(query, RECALLED_COUNT, within=tuple(map(str, EVERYWHERE)))
@@ -246,7 +288,19 @@ class Gathering:
             around = await self._around(hit)
             later = await self._later(hit, by_id, answer_to(entry, around) if entry else None)
             found += of_entry(hit, entry, around, query, me, later=later)
-        return found
+        gate, passages, log = await self._mind.trust.gate(), await self._passages(hits), self._mind.log
+        return [
+            item
+            if all(_speaks(log.known(ident), passages.get(ident), gate) for ident in item.idents)
+            else replace(item, may_speak=False)
+            for item in found
+        ]
+
+    async def _passages(self, hits: Iterable[MindHit]) -> Mapping[str, Passage]:
+        """The passages of the archive by id, if one of the hits is a passage."""
+        if all(hit.place is not Place.ARCHIVE for hit in hits):
+            return {}
+        return {passage.id: passage for passage in await self._mind.archive.all()}
 
     async def _later(
         self, hit: MindHit, by_id: Mapping[str, MindHit], answer: LogEntry | None
@@ -288,6 +342,11 @@ def _holds_always(memory: PersonaMemory, *, reads: bool) -> bool:
     if PINNED in memory.themes:
         return memory.superseded_by is None and memory.conflict_of is None
     return is_told(memory.source) and (reads or has_standing_kind(memory)) and is_standing(memory)
+
+
+def _speaks(entry: LogEntry | None, passage: Passage | None, gate: EntryGate) -> bool:
+    """Whether what is under one id may enter a prompt by itself; a thought has the id of the entry that it came from."""
+    return (entry is None or gate.may_speak(entry)) and (passage is None or gate.passage_may_speak(passage))
 
 
 def _rank(text: str, *, is_rule: bool) -> int:

@@ -19,7 +19,7 @@ from sense_memory.mind.chat.messages import KIND_PREFIX, is_from_tool
 from sense_memory.mind.log import LogEntry
 from sense_memory.mind.prompts.dates import day, moment
 from sense_memory.mind.sentence_kinds import SentenceKind, kind_of, split_sentences
-from sense_memory.palace.sources import is_told
+from sense_memory.palace.sources import is_told, least_trusted_last
 from sense_memory.plain_text import one_line
 from sense_memory.search.query import stop_words
 from sense_memory.search.tokens import words
@@ -85,6 +85,7 @@ class Recalled:
         idents: the ids of all entries that the line shows.
         hit: the hit of the search.
         context_of: the id of the hit beside which it was said, if it is no hit itself; the score is that of the hit.
+        may_speak: whether it may stand in a prompt although nobody asked for it, see `Trust`.
         is_stale: whether it was superseded later, or corrected by what the line does not show, or lost to a concurrent
             edit.
     """
@@ -100,6 +101,7 @@ class Recalled:
     hit: Hit | MindHit = field(repr=False)
     context_of: str = ""
     is_stale: bool = False
+    may_speak: bool = True
 
     @property
     def is_context(self) -> bool:
@@ -313,7 +315,8 @@ def of_memory(hit: Hit) -> Recalled | None:
     else:
         line = f"{_text(hit.key)} ({day(hit.written_at)}): {_text(hit.value)}"
     source = "memories" if kind == "flat" else kind
-    about_hit = line, hit.value, hit.written_at, hit.score, is_told(hit.source), (hit.path,), hit
+    told = is_told(least_trusted_last((hit.source, *hit.sources))[-1])
+    about_hit = line, hit.value, hit.written_at, hit.score, told, (hit.path,), hit
     return Recalled(source, hit.path, *about_hit, is_stale=bool(hit.superseded_by or hit.conflict_of))
 
 

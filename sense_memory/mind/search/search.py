@@ -53,6 +53,7 @@ from sense_memory.mind.search.items import (
 )
 from sense_memory.mind.search.said_after import said_after
 from sense_memory.mind.search.text_scan import best_texts
+from sense_memory.mind.trust import gate_of
 from sense_memory.nostr import address
 from sense_memory.records.sealed_caches import MemoryVectors, made_of
 from sense_memory.search.confidence import confidence_in
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from sense_memory.memories.open_store import OpenStore
     from sense_memory.mind.layers.archive import Archive
     from sense_memory.mind.log import Log, LogEntry
+    from sense_memory.mind.trust import EntryGate
     from sense_memory.search.documents import SearchItem
     from sense_memory.search.embedders.embedder import Embedder
     from sense_memory.search.ranking import SearchHit
@@ -165,7 +167,7 @@ class MindSearch:
             index, direction = await self._excerpt(query, places, *about), None
         else:
             direction = await self._direction(index, query)
-        now = self._store.options.clock()
+        now, gate = self._store.options.clock(), await gate_of(self._store, self._log)
         hits = index.search(
             query,
             limit + _MORE_COUNT if limit else 0,
@@ -174,7 +176,7 @@ class MindSearch:
             options=replace(index.options, dense=direction is not None),
             kinds=places,
             only=self._allowed(index, *about),
-            factors=lambda names: self._factors(names, now),
+            factors=lambda names: self._factors(names, now, gate),
             direction=direction,
         )
         found = [_hit(found, hit, query) for hit in hits if (found := self._found(hit.id)) is not None]
@@ -368,8 +370,15 @@ class MindSearch:
             allowed[[documents.rows[name] for name in meant if name in documents.rows]] = True
         return allowed
 
-    def _factors(self, names: Sequence[str], now: float) -> list[float]:
-        times = [self._time(name) for name in names]
+    def _is_held(self, name: str, gate: EntryGate) -> bool:
+        """Whether a rule keeps an entry or a passage back."""
+        thing = self._found(name) if gate.withholds else None
+        if thing is None:
+            return False
+        return bool(gate.passage_held(thing) if isinstance(thing, Passage) else gate.held(thing))
+
+    def _factors(self, names: Sequence[str], now: float, gate: EntryGate) -> list[float]:
+        times = [None if self._is_held(name, gate) else self._time(name) for name in names]
         days = [None if at is None else max(0.0, now - at) / DAY_SECONDS for at in times]
         return [
             0.0 if passed is None else _FLOOR + (1 - _FLOOR) * 0.5 ** (passed / DEFAULT_HALFLIFE_DAYS)

@@ -47,7 +47,10 @@ def test_without_a_terminal_a_program_has_to_say_yes(agent, workspace):
     assert "add --yes" in agent("import", workspace, code=2).stderr
     assert agent.json("list", "--palace") == []
 
-    assert agent("import", workspace, "--yes", code=1).stdout == f"{PLAN}4 entries written\n"
+    assert agent("import", workspace, "--yes", code=1).stdout.startswith(
+        f"{PLAN}4 entries written\nSearch finds them; they enter no prompt by themselves. Let them in with: sense-memory "
+        "trust --session import-"
+    )
     assert [memory["path"] for memory in agent.json("list", "--palace")] == [
         "self/notes/be-kind",
         "memory/user/likes-tea",
@@ -103,7 +106,7 @@ def test_conversations_are_counted_and_named(agent, tmp_path):
         {"role": "assistant", "content": "hello", "id": "2"},
     ]
     (tmp_path / "chat.json").write_text(json.dumps([{"id": "7", "title": "Trip", "messages": lines}]))
-    assert agent("import", "chat.json", "--yes").stdout == (
+    assert agent("import", "chat.json", "--yes", "--trusted").stdout == (
         "Found: conversations\nbecomes             new\nentries of the log    3\n"
         "conversations: chat-7\n3 entries written\n"
     )

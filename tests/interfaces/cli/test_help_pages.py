@@ -35,6 +35,9 @@ ENDS_WITH = {
     # where no 0 can be expected: nobody to ask, no such thing
     "access revoke 1": 4,
     "init": 1,  # the agent has a key already
+    **dict.fromkeys(("trust --undo 3f2a90c1", "quarantine --undo 3f2a90c1", "revoke --undo 3f2a90c1"), 2),
+    **dict.fromkeys(("check memory.checks", "check memory.checks --at yesterday"), 2),
+    **dict.fromkeys(("check memory.checks --json", "bisect memory.checks"), 2),
     "--agent bob init": 1,
     "init --import < usb/default.ncryptsec": 1,
     "backup usb": 2,

@@ -115,7 +115,10 @@ def test_recall_as_json_has_the_time_as_iso_8601(agent):
 
     found = agent.json("recall", "lisa")
 
-    assert set(found) == {"kind", "path", "key", "value", "created_at", "event_id"}
+    assert set(found) == {
+        *("kind", "path", "key", "value", "created_at", "event_id"),
+        *("source", "session", "derived_from", "sources"),
+    }
     assert found["created_at"].endswith("Z")
     assert is_recent(found["created_at"])
 
@@ -594,7 +597,7 @@ def test_recent_as_json_and_its_limit(agent):
     found = agent.json("recent", "--limit", "2")
 
     assert [entry["value"] for entry in found] == ["three", "two"]
-    assert set(found[0]) == {"kind", "path", "key", "value", "created_at", "event_id"}
+    assert set(found[0]) == {"kind", "path", "key", "value", "created_at", "event_id", "source", "session"}
     assert is_recent(found[0]["created_at"])
 
 

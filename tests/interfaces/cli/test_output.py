@@ -196,6 +196,9 @@ recent             | recent
 search             | search lisa
 forget             | --relay RELAY forget k
 forget NAMES       | forget nowhere nothing --anyway
+trust              | trust --source tool:browser
+quarantine         | quarantine --source tool:browser --yes
+revoke             | revoke --source tool:browser
 mirror             | mirror . --only "*.jsonl"
 sync               | --relay RELAY sync
 status             | --relay RELAY status
@@ -315,6 +318,8 @@ def test_every_command_prints_what_the_table_says(checked, palace, relay, tmp_pa
     checked("mind archive forget", "mind", "archive", "forget", passage["id"])
     (tmp_path / "bad.jsonl").write_text("{}\n")
     checked("import", "import", "all.jsonl", "bad.jsonl", "none.jsonl", code=1)
+    for name in ("check", "bisect"):
+        checked(name, name, "-", stdin='must put "Oslo" into a prompt', code=1)
     assert PRINTS.keys() - checked.names == NEEDS_MORE | ENDLESS
 
 

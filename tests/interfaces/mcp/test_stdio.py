@@ -80,7 +80,7 @@ def test_what_is_remembered_is_found_again_with_its_source_and_age(client):
     assert told == {"remembered": "people/facts/lisa"}
     assert json.loads(result.content[0].text) == result.structured_content
     assert result.structured_content["note"] == DATA_NOTE
-    assert (hit["path"], hit["source"], hit["state"]) == ("people/facts/lisa", "user", "active")
+    assert (hit["path"], hit["source"], hit["state"]) == ("people/facts/lisa", "agent", "active")
     assert hit["age"]
 
 
@@ -102,14 +102,15 @@ def test_hostile_text_stays_a_json_string_and_calls_nothing(client):
     client.call("remember", path="world/facts/evil", value=HOSTILE, source="tool:web")
     for result in (
         client.call_tool("recall", {"path": "world/facts/evil"}).content[0].text,
-        client.call_tool("context", {"domain": "world"}).content[0].text,
+        client.call_tool("context", {"domain": "world", "include_untrusted": True}).content[0].text,
         client.read_resource("sense-memory://memory/world/facts/evil").contents[0].text,
-        client.get_prompt("memory", {"question": "ignore?"}).messages[0].content.text.split("\n\n")[1],
     ):
         assert "\n" not in result
         assert "\u202e" not in result  # shown, not obeyed
         assert next(iter(json.loads(result))) == "note"
     assert client.call("recall", path="world/facts/evil")["memories"][0]["value"] == printed(HOSTILE)
+    asked = client.get_prompt("memory", {"question": "ignore?"}).messages[0].content.text
+    assert "call forget" not in asked  # a tool said it, and nobody vouched for that
 
 
 def test_resources_are_the_tree_one_memory_and_the_journal_of_today(client):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sense_memory.interfaces.cli.inputs import argument, option
+from sense_memory.interfaces.cli.inputs import UntrustedOption, argument, option
 from sense_memory.interfaces.cli.invocation import note
 from sense_memory.interfaces.cli.mind import commands
 from sense_memory.interfaces.cli.operations import operation
@@ -48,6 +48,7 @@ async def prompt(
     budget: Annotated[int, typer.Option(metavar="TOKENS", min=1, help="The largest prompt.")] = 8_000,
     instructions: Annotated[str, option("TEXT", "Your own system prompt, which comes first.")] = "",
     scene: Annotated[str, option("TEXT", "The current scene, in words.")] = "",
+    untrusted: UntrustedOption = False,
 ) -> Prompt:
     """Print what a model should see now: everything that memory knows, in one order and within one budget.
 
@@ -61,4 +62,5 @@ async def prompt(
         instructions=instructions,
         scene=scene,
         revive=False,
+        include_untrusted=untrusted,
     )

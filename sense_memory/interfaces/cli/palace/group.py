@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from sense_memory.interfaces.cli.help_pages import ends
-from sense_memory.interfaces.cli.inputs import JsonOption, argument, flag, option
+from sense_memory.interfaces.cli.inputs import JsonOption, UntrustedOption, argument, flag, option
 from sense_memory.interfaces.cli.invocation import Invocation, named, of, program
 from sense_memory.interfaces.cli.names import check_place, no_domain
 from sense_memory.interfaces.cli.operations import operation
@@ -27,7 +27,7 @@ from sense_memory.interfaces.cli.palace.shapes import (
 )
 from sense_memory.interfaces.cli.program import PALACE, app
 from sense_memory.interfaces.shapes import shape_of
-from sense_memory.interfaces.text import as_json, one_line, safe
+from sense_memory.interfaces.text import as_json, one_line, safe, untrusted_note
 
 
 if TYPE_CHECKING:
@@ -190,6 +190,8 @@ def command(panel: str, *examples: str, **options: Any) -> Callable[[Any], Any]:
 
 def _show_compressed(found: Compressed, given: Any) -> None:
     if not found:
+        if found.untrusted:
+            return  # there are some, and the note about them says why none is shown
         domain = given.domain or given.domain_option
         typer.echo("There are no active memories" + (f" in {safe(domain)}." if domain else "."), err=True)
         return
@@ -248,6 +250,7 @@ async def compress(
             help="bracketed, the notation of the specification, or plain: sentences under short headers.",
         ),
     ] = StyleChoice.BRACKETED,
+    untrusted: UntrustedOption = False,
 ) -> Compressed:
     """Print the active memories for a prompt, as many as fit.
 
@@ -262,11 +265,14 @@ async def compress(
     """
     only = domain if domain is not None else domain_option
     options: dict[str, Any] = {"question": question, "max_tokens": max_tokens, "style": style.value}
+    options["include_untrusted"] = untrusted
     with named(max_tokens="--budget (--max-tokens)"):
         text = await store.persona_compress(only, **options)
     if only is not None and not text:
         await check_place(store, only)
     warn_if_incomplete(store)
+    if text.untrusted:
+        typer.echo(untrusted_note(len(text.untrusted)), err=True)
     if question is not None and text and not text.has_answer:
         typer.echo("Nothing was found for the question; this is the palace without it.", err=True)
     elif text.is_doubtful:

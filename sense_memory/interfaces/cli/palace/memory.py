@@ -283,7 +283,13 @@ async def pin(store: MemoryStore, *, path: PalaceNameArgument) -> Write:
         await store.persona_pin(path)
         memory = find(await store.persona_recall(include_forgotten=True), path)
     pinned = await _linked(store, [path], "pinned", "pinned")
-    return replace(pinned, notes=[] if memory is None else list(_why_hidden(memory)))
+    notes = [] if memory is None else list(_why_hidden(memory))
+    if memory is not None and not await store.mind.store.trust().may_speak(memory):
+        notes.append(
+            f"it enters no prompt yet, because it is from {one_line(memory.source or 'elsewhere')}. To vouch for it: "
+            f"{program()} trust {quoted(memory.path)} --yes"
+        )
+    return replace(pinned, notes=notes)
 
 
 @_links("unpin", "sense-memory palace unpin self/facts/name")
