@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sense_memory.ledger.manifests import NOTHING_CHECKED, ManifestCheck
 from sense_memory.ledger.relays import Remark
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
@@ -75,6 +76,7 @@ class Status:
         dated_ahead: the addresses whose newest version here is dated too far ahead of this clock to be edited before
             that date, each with the date, seconds since 1970.
         unflushed: how many entries of the log are in no page yet, so that relays do not get them.
+        manifests: what the manifests of other devices said about the memories here, when that was last checked.
     """
 
     npub: str
@@ -83,6 +85,7 @@ class Status:
     relays: tuple[RelayStatus, ...]
     dated_ahead: Mapping[str, int] = field(default_factory=dict)
     unflushed: int = 0
+    manifests: ManifestCheck = NOTHING_CHECKED
 
     @property
     def was_ever_complete(self) -> bool:
@@ -151,4 +154,5 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
         slot.removeprefix(address.PREFIX).removeprefix(address.PERSONA): at for slot, at in ahead.items()
     }
     counts, path = ledger.counts_by_kind(SECTIONS), str(ledger.path or ":memory:")
-    return Status(npub(public_key), path, counts, tuple(lines), names, len(ledger.log_rows))
+    checked = ledger.manifests.last_check()
+    return Status(npub(public_key), path, counts, tuple(lines), names, len(ledger.log_rows), checked)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sense_memory.memories.open_store import OpenStore
+    from sense_memory.relay.sync.audit import RelayAudit
     from sense_memory.relay.sync.holdings import Holding
 
 
@@ -41,6 +42,36 @@ class StoreRelays(tuple[str, ...]):  # noqa: SLOT001 - it has an attribute
         `sync(full=True)` reads everything back.
         """
         return await self._open().replication.holdings()
+
+    async def audit(
+        self, *, full: bool = False, progress: Callable[[str, int], None] | None = None
+    ) -> list[RelayAudit]:
+        """What each relay holds of what it should, and what it holds beside that; nothing is changed, here or there.
+
+        A relay that compares sets (NIP-77) is compared, and must serve a sample of what it claims; any other is read page by
+        page. A relay that fails raises no error: its `reasons` say why it did not show everything.
+
+        Args:
+            full: read every event of every relay, whatever it claims to hold.
+            progress: called with a relay and the number of events that were read of it so far.
+        """
+        return await self._open().replication.audit(full=full, progress=progress)
+
+    async def write_manifest(self) -> bool:
+        """Write the manifest of this device now, by which other devices notice what relays leave out.
+
+        A store that syncs writes it by itself, once a day. Returns False, and writes nothing, if the last one says the same
+        already. Raises NotSynced where a relay did not show everything in a sync, or where something is missing here that
+        other manifests name.
+        """
+        return await self._open().replication.write_manifest()
+
+    async def accept_losses(self) -> int:
+        """Expect no longer what manifests name and no relay shows: forget those manifests; returns how many.
+
+        A device that still has such a memory sends it again, and counts it in its next manifest.
+        """
+        return await self._open().replication.accept_losses()
 
     def drop(self, url: str) -> int:
         """Discard the queue and the pull position of a relay that this store no longer uses.

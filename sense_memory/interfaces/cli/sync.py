@@ -18,6 +18,7 @@ from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, prog
 from sense_memory.interfaces.cli.output import relay_data, told_by
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
+from sense_memory.interfaces.cli.withheld import manifest_lines, trust_line
 from sense_memory.interfaces.shapes import shape_of, shown_path, thing
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted
 from sense_memory.operating_system import on_end
@@ -178,8 +179,9 @@ def _print_rounds(report: SyncReport, status: Status, lost: str, *, in_step: boo
         show(Text(words))
     if refused:
         show(Text(refused))
-    if trust := _trust(report, status):
-        show(Text(trust))
+    for words in filter(None, (_trust(report, status), trust_line(report.trust))):
+        show(Text(words))
+    show(*(Text(line) for line in manifest_lines(report.manifests)))
     if report.complete and not status.counts["events"]:
         where = "the relay holds" if len(rounds) == 1 else "the relays hold"
         show(Text(f"{NOTHING_FOUND}: {where} nothing of {status.npub}, and neither does this ledger."))
@@ -195,8 +197,8 @@ def _trust(report: SyncReport, status: Status) -> str:
     if len(report.relays) > 1:
         more = "sync again when the others answer"
     return (
-        "This ledger was empty, and one relay answered: everything that it shows is here. A second relay would show what "
-        f"this one has lost or left out; {more}."
+        "This ledger was empty, and one relay answered: everything that it shows is here, by trust on first use. A second "
+        f"relay would show what this one has lost or left out; {more}."
     )
 
 
@@ -289,6 +291,7 @@ def _print_status(status: Status, embedder: EmbedderInUse | None, scenes: Sequen
         show(*(Text(f"{url}: {one_line(note)}") for url, note in notes))
         if refused := _refusal(status):
             show(Text(refused))
+    show(*(Text(line) for line in manifest_lines(status.manifests)))
     show(*(Text(line) for scene in scenes for line in _scene_lines(scene)))
     show(Text(), Text(survival(status)))
 
