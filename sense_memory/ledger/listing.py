@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
 
 MANIFESTS: Final = address.PREFIX + address.DEVICE  # prefix of the slots that are never listed
-LINES_COUNT: Final = 1_500  # lines of a page, on average: 28,000 characters, of the 40,960 bytes of a record
+LINES_COUNT: Final = 1_600  # lines of a page, on average: 30,000 characters, of the 40,960 bytes of a record
 MAX_LINES_COUNT: Final = 2_100  # that fit into one page
 _LINE: Final = struct.Struct(">6sI4s")
 _GONE: Final = b"\xff" * 4  # in place of an id: the slot was deleted

@@ -14,7 +14,7 @@ Why it is safe: a line of a list stays true, so an old manifest, or pages of sev
 id that nobody else has (`ledger.device_id`), so a sequence goes back only where a ledger was copied or set back. A manifest
 is removed only by a ledger that has everything that it names.
 
-Cost: one or two events a day for up to 1,500 memories, and 64 pages of some 40 KB for 100,000, of which only those that changed
+Cost: one or two events a day for up to 1,600 memories, and 64 pages of some 40 KB for 100,000, of which only those that changed
 are written; a check reads the pages of other devices' manifests when one has changed, and hashes every slot: 0.7 s for 100,000.
 """
 
@@ -191,9 +191,9 @@ class Manifests:
         """
         notes, now = self._ledger.manifests, self._clock()
         at, _ = notes.written()
-        if 0 <= now - at < DAY_SECONDS or not self._ledger.heads.has_many(FEW_COUNT):
+        if 0 <= now - at < DAY_SECONDS or not self._ledger.heads.has_many(FEW_COUNT, MANIFESTS):
             return False
-        if at == 0 and not self._ledger.heads.has_many(MANY_COUNT):
+        if at == 0 and not self._ledger.heads.has_many(MANY_COUNT, MANIFESTS):
             await self._ledger.write_if_due(notes.note_written, now, "")
             return False
         return (await self.check()).holds and await self.write()

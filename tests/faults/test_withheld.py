@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from itertools import combinations_with_replacement
 
-from relays.faults import Refuse, Withhold
+import pytest
+
+from relays.faults import Record, Refuse, Withhold
+from sense_memory.errors import NotSynced
 
 
 DAY = 86_400
@@ -259,3 +262,184 @@ async def test_what_no_relay_took_is_in_no_list(stage):
             found = (await fresh.sync()).manifests
             assert ([device.heads for device in found.devices], found.expected) == ([1], 1)
             assert found.missing == 0
+
+
+# ── Attacks on manifests ────────────────────────────────────────────────────────────────
+
+
+def said(seq, *, device="0a1b2c3d", at=0.0, **more):
+    """The inside of a manifest that counts one memory and has no list."""
+    fields = {"type": "sense-memory:device", "device": device, "seq": seq, "heads": 1, "digest": "d" * 64}
+    return {**fields, "ts": at, **more}
+
+
+async def told(stage, *insides, signer=None, at=0, tag="sense-memory/device/0a1b2c3d"):
+    """What one device is told that syncs after each of some manifests was put to its relay, each a second later."""
+    found = []
+    async with stage.relay() as relay, stage.store(relay) as store:
+        for number, inside in enumerate(insides):
+            event = await stage.event("", at=at + number, inside=inside, signer=signer, tags=(("d", tag),))
+            await stage.put(relay.url, event)
+            report = await store.sync()
+            found.append(report.manifests)
+    return found
+
+
+async def test_a_sequence_below_one_that_was_seen_is_an_alarm_of_its_own(stage):
+    nine, back, again, on = await told(stage, said(9), said(3), said(3), said(10))
+    assert (nine.is_alarming, nine.holds) == (False, True)
+    for found in (back, again):
+        (device,) = found.devices
+        assert (device.seq, device.seen_seq, device.is_set_back, found.is_alarming) == (3, 9, True, True)
+        assert found.holds  # nothing is missing; that the device was set back is another thing
+    assert not on.is_alarming
+
+
+async def test_two_manifests_with_one_number_are_an_alarm_and_one_signed_again_is_none(stage):
+    first, signed_again, doubled = await told(stage, said(5), said(5), said(5, at=1.0))
+    assert [found.is_alarming for found in (first, signed_again, doubled)] == [False, False, True]
+    assert doubled.devices[0].is_doubled
+
+
+async def test_a_manifest_of_a_stranger_counts_for_nothing(stage):
+    (found,) = await told(stage, said(5, heads=800), signer=stage.stranger)
+    assert found.devices == ()
+
+
+async def test_a_manifest_from_a_clock_ahead_waits_and_stops_no_later_one(stage):
+    """It is quarantined, as any event that is dated ahead."""
+    (ahead,) = await told(stage, said(5, pages=[[800, "0" * 16]]), at=600)
+    assert (ahead.devices, ahead.is_alarming) == ((), False)
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        said("nine"),
+        said(True),
+        said(-1),
+        said(2**60),
+        said(1, heads=None),
+        said(1, digest=7),
+        said(1, pages=7),
+        said(1, pages=[7, ["x"], [1, 2]]),
+        said(1, pages=[[-5, "0" * 16]], ts="never"),
+        said(1, ts=1e308),
+        said(1, unknown={"of": ["a newer version"]}),
+    ],
+)
+async def test_what_another_program_may_have_put_into_a_manifest_breaks_nothing(stage, inside):
+    (found,) = await told(stage, inside)
+    assert (found.expected, found.missing) == (0, 0)
+
+
+async def test_a_page_that_is_no_list_is_a_page_that_is_not_there(stage):
+    page = {"type": "sense-memory:device", "device": "0a1b2c3d", "page": 0, "seq": 1, "lines": "no base64"}
+    async with stage.relay() as relay, stage.store(relay) as store:
+        for tag, inside in (
+            ("sense-memory/device/0a1b2c3d/0", page),
+            ("sense-memory/device/0a1b2c3d", said(1, pages=[[1, "0" * 16]])),
+        ):
+            await stage.put(relay.url, await stage.event("", inside=inside, tags=(("d", tag),)))
+        found = (await store.sync()).manifests
+        assert (found.unlisted, found.holds) == (1, False)
+
+
+async def test_a_relay_that_no_longer_shows_a_manifest_that_it_had_is_named(stage):
+    async with stage.relay() as backup, stage.liar() as liar:
+        await grown(stage, liar.upstream, count=3)
+        await stage.put(
+            backup.url, *[event for event in await stage.stored(liar.upstream) if not is_list(event)]
+        )
+        async with stage.store(liar, ledger="k.db") as store:
+            assert (await store.sync()).manifests.relapsed == ()
+        liar.upstream = backup.url
+        stage.clock.advance(3_700)
+        async with stage.store(liar, ledger="k.db") as store:
+            found = (await store.sync(full=True)).manifests
+            assert (found.relapsed, found.is_alarming, found.missing) == ((liar.url,), True, 0)
+            stage.clock.advance(3_700)
+            assert (await store.sync(full=True)).manifests.relapsed == ()
+
+
+async def test_an_old_manifest_that_is_served_again_changes_nothing(stage):
+    """A relay that replays it is behind, and the newest stays what counts."""
+    async with stage.relay() as relay, stage.relay() as replaying:
+        await grown(stage, relay, count=3)
+        old = [event for event in await stage.stored(relay.url) if is_list(event)]
+        stage.clock.advance(DAY + 60)
+        async with stage.store(relay, ledger="writer.db") as store:
+            await store.remember("more", stage.plaintext)
+            await store.sync()
+            assert await store.relays.write_manifest()
+        await stage.put(replaying.url, *old)
+        async with stage.store(relay, replaying) as fresh:
+            found = (await fresh.sync()).manifests
+            assert ([device.seq for device in found.devices], found.expected) == ([2], 4)
+            assert not found.is_alarming
+
+
+async def test_two_copies_of_a_ledger_write_under_two_ids_and_raise_no_alarm(stage):
+    async with stage.relay() as relay:
+        await grown(stage, relay, count=3)
+        for name in ("copy.db", "writer.db", "copy.db", "writer.db"):
+            path = stage.folder / name
+            if not path.exists():
+                path.write_bytes((stage.folder / "writer.db").read_bytes())
+            stage.clock.advance(DAY + 60)
+            async with stage.store(relay, ledger=name) as store:
+                await store.sync()
+                await store.remember(f"{name} {stage.clock():.0f}", stage.plaintext)
+                await store.sync()
+                assert await store.relays.write_manifest()
+        async with stage.store(relay) as fresh:
+            found = (await fresh.sync()).manifests
+            assert (len(found.devices), found.is_alarming) == (2, False)
+            assert found.expected == found.here == 7
+
+
+async def test_a_manifest_is_written_once_a_day_and_only_if_something_changed(stage):
+    record = Record()
+    async with stage.liar(record) as liar, stage.store(liar) as store:
+        written = []
+        for hours in (0, 1, 24, 25, 48, 49):
+            stage.clock.now = 1_800_000_000.0 + hours * 3_600 + 60
+            if hours in {0, 25}:
+                await store.remember_many((f"k{n} {hours}", stage.plaintext) for n in range(10))
+            await store.sync()
+            written.append(
+                sum(
+                    _is_manifest(frame[1])
+                    for who, frame in record.frames
+                    if frame[0] == "EVENT" and who == "client"
+                )
+            )
+        assert written == [0, 0, 2, 2, 4, 4]  # two events: the first a day later, then what came at 25 h
+
+
+async def test_nothing_is_written_while_a_relay_did_not_show_everything(stage):
+    async with stage.relay() as relay, stage.store(relay, "ws://127.0.0.1:9", ledger="k.db") as store:
+        await store.remember("k", stage.plaintext)
+        with pytest.raises(NotSynced):
+            await store.relays.write_manifest()
+        assert not [event for event in await stage.stored(relay.url) if is_list(event)]
+
+
+async def test_losses_that_are_accepted_are_expected_no_longer(stage):
+    lie = Withhold(lambda event: _tag(event) == "sense-memory/k03")
+    async with stage.liar(lie) as liar:
+        await grown(stage, liar.upstream)
+        async with stage.store(liar) as fresh:
+            assert (await fresh.sync()).manifests.missing == 1
+            assert await fresh.relays.accept_losses() == 1
+            report = await fresh.sync()
+            assert (report.manifests.missing, report.in_step) == (0, True)
+        lie.on = False
+        stage.clock.advance(DAY + 60)
+        async with stage.store(liar, ledger="writer.db") as store:  # the device lives, and says it again
+            await store.sync()
+            await store.remember("more", stage.plaintext)
+            await store.sync()
+            assert await store.relays.write_manifest()
+        async with stage.store(liar) as fresh:
+            assert (await fresh.sync()).manifests.expected == 13
