@@ -52,7 +52,7 @@ _HEADS: Final = (
 _NEVER_LISTED: Final = (MANIFESTS, address.PREFIX + address.EMBEDDING)  # vectors can be made again
 
 
-class Line(NamedTuple):
+class ListedSlot(NamedTuple):
     """One line of a list.
 
     Attributes:
@@ -71,7 +71,7 @@ class Line(NamedTuple):
         return self.ident == _GONE
 
 
-class SlotState(NamedTuple):
+class ListedState(NamedTuple):
     """A slot of this ledger.
 
     Attributes:
@@ -90,7 +90,7 @@ class SlotState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class ManifestList:
     """A whole list.
 
     Attributes:
@@ -100,7 +100,7 @@ class Listing:
             32 bytes of the event's id. 64 hex digits.
     """
 
-    lines: tuple[Line, ...]
+    lines: tuple[ListedSlot, ...]
     heads: int
     digest: str
 
@@ -111,17 +111,17 @@ class Listing:
             count *= 2
         return [b"".join(_LINE.pack(*line) for line in sorted(page)) for page in self._in_pages(count)]
 
-    def _in_pages(self, count: int) -> list[list[Line]]:
-        found: list[list[Line]] = [[] for _ in range(count)]
+    def _in_pages(self, count: int) -> list[list[ListedSlot]]:
+        found: list[list[ListedSlot]] = [[] for _ in range(count)]
         for line in self.lines:
             found[int.from_bytes(line.key[:4]) % count].append(line)
         return found
 
 
-def lines_of(page: bytes) -> Iterator[Line]:
+def lines_of(page: bytes) -> Iterator[ListedSlot]:
     """The lines of a page; bytes after the last whole line are ignored."""
     whole = len(page) - len(page) % _LINE.size
-    return (Line(*found) for found in _LINE.iter_unpack(page[:whole]))
+    return (ListedSlot(*found) for found in _LINE.iter_unpack(page[:whole]))
 
 
 def key_of(slot: str) -> bytes:
@@ -129,10 +129,10 @@ def key_of(slot: str) -> bytes:
     return hashlib.sha256(slot.encode("utf-8", "surrogatepass")).digest()[:6]
 
 
-def slot_states(db: Database) -> dict[str, SlotState]:
+def slot_states(db: Database) -> dict[str, ListedState]:
     """The state of every slot that a list may name, deleted ones included."""
     found = {
-        slot: SlotState(mark, bool(live), at or 0, ident or b"", bool(held))
+        slot: ListedState(mark, bool(live), at or 0, ident or b"", bool(held))
         for slot, mark, at, ident, live, held in db.rows(_HEADS, *beneath(MANIFESTS))
     }
     for slot, until in db.rows("SELECT target, until FROM deletions"):
@@ -140,14 +140,14 @@ def slot_states(db: Database) -> dict[str, SlotState]:
         if known is not None:
             found[slot] = known._replace(mark=max(known.mark, until))
         elif not slot.startswith(_NEVER_LISTED):
-            found[slot] = SlotState(until)
+            found[slot] = ListedState(until)
     return found
 
 
-def listing(states: Mapping[str, SlotState]) -> Listing:
+def listing(states: Mapping[str, ListedState]) -> ManifestList:
     """The list of a ledger, from the states of its slots."""
     digest, heads = hashlib.sha256(), 0
-    lines: list[Line] = []
+    lines: list[ListedSlot] = []
     for slot, state in sorted(states.items(), key=lambda item: item[0].encode("utf-8", "surrogatepass")):
         if state.is_live and not state.is_held:
             continue  # nobody but this ledger has it
@@ -155,16 +155,16 @@ def listing(states: Mapping[str, SlotState]) -> Listing:
             heads += 1
             digest.update(slot.encode("utf-8", "surrogatepass") + b"\0" + state.ident)
         lines.append(_line(slot, state))
-    return Listing(tuple(lines), heads, digest.hexdigest())
+    return ManifestList(tuple(lines), heads, digest.hexdigest())
 
 
-def _line(slot: str, state: SlotState) -> Line:
+def _line(slot: str, state: ListedState) -> ListedSlot:
     ident = _GONE
     if state.is_live:
         prefix = state.ident[:4]
         named = state.created_at == state.mark and prefix != _GONE
         ident = prefix if named else _UNNAMED
-    return Line(key_of(slot), min(max(state.mark, 0), _LAST_SECOND), ident)
+    return ListedSlot(key_of(slot), min(max(state.mark, 0), _LAST_SECOND), ident)
 
 
 # ── Comparing ───────────────────────────────────────────────────────────────────────────
@@ -196,9 +196,9 @@ class ListComparison:
         return self.expected - self.missing - self.outdated
 
 
-def joined(lists: Iterable[Iterable[Line]]) -> dict[bytes, Line]:
+def joined(lists: Iterable[Iterable[ListedSlot]]) -> dict[bytes, ListedSlot]:
     """By slot, the latest line of several lists; of two with the same second, the deletion, else the lower id."""
-    found: dict[bytes, Line] = {}
+    found: dict[bytes, ListedSlot] = {}
     for lines in lists:
         for line in lines:
             known = found.get(line.key)
@@ -207,13 +207,15 @@ def joined(lists: Iterable[Iterable[Line]]) -> dict[bytes, Line]:
     return found
 
 
-def _is_later(line: Line, known: Line) -> bool:
+def _is_later(line: ListedSlot, known: ListedSlot) -> bool:
     if line.second != known.second:
         return line.second > known.second
     return line.is_gone or (not known.is_gone and line.ident < known.ident)
 
 
-def compared(wanted: Mapping[bytes, Line], states: Mapping[str, SlotState], now: float) -> ListComparison:
+def compared(
+    wanted: Mapping[bytes, ListedSlot], states: Mapping[str, ListedState], now: float
+) -> ListComparison:
     """Compare a ledger with what some lists name.
 
     Args:
@@ -236,7 +238,7 @@ def compared(wanted: Mapping[bytes, Line], states: Mapping[str, SlotState], now:
     return ListComparison(**counts, slots=frozenset(slots))
 
 
-def _judged(line: Line, state: SlotState | None, now: float) -> str:
+def _judged(line: ListedSlot, state: ListedState | None, now: float) -> str:
     """What a line says about a slot: missing, outdated, undeleted, ahead, here; empty if nothing should be here."""
     is_seen = state is not None and state.mark >= line.second
     if line.is_gone:
@@ -250,7 +252,7 @@ def _judged(line: Line, state: SlotState | None, now: float) -> str:
     return "here"
 
 
-def _loses(line: Line, state: SlotState) -> bool:
+def _loses(line: ListedSlot, state: ListedState) -> bool:
     """Whether the head here is another version of the same second, and the listed version wins over it (NIP-01)."""
     if line.ident == _UNNAMED or not line.second == state.mark == state.created_at:
         return False

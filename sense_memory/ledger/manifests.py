@@ -10,12 +10,13 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.ledger.copies import CopyCounts, copy_counts
 from sense_memory.ledger.device_id import wrote
-from sense_memory.ledger.listing import SlotState, slot_states
+from sense_memory.ledger.listing import ListedState, slot_states
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from sense_memory.ledger.database import Database
 
@@ -67,7 +68,7 @@ class ManifestCheck:
     """What the manifests of other devices say about the memories here.
 
     Attributes:
-        checked_at: when this was found, seconds since 1970; 0 if nothing was checked yet.
+        checked_at: when this was found, seconds since 1970; None if nothing was checked yet.
         devices: the manifests that were found.
         expected: the memories that should be here: named by a manifest, and not deleted since.
         missing: of these, those that no relay has shown, in any version.
@@ -80,7 +81,7 @@ class ManifestCheck:
         relapsed: relays that had a manifest, and no longer showed it: they lost it or were set back.
     """
 
-    checked_at: float = 0.0
+    checked_at: float | None = None
     devices: tuple[DeviceManifest, ...] = ()
     expected: int = 0
     missing: int = 0
@@ -117,7 +118,7 @@ NOTHING_CHECKED: Final = ManifestCheck()
 
 
 class ManifestRows:
-    """The notes of a ledger about manifests, and the states that are compared with them.
+    """The notes of a ledger about manifests, the states that are compared with them, and what relays have.
 
     Args:
         db: the open ledger file.
@@ -126,7 +127,7 @@ class ManifestRows:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def states(self) -> dict[str, SlotState]:
+    def states(self) -> dict[str, ListedState]:
         """The state of every slot that a list may name."""
         return slot_states(self._db)
 
@@ -137,6 +138,10 @@ class ManifestRows:
     def shown_by(self, url: str) -> set[str]:
         """The slots whose head a relay has shown."""
         return {slot for (slot,) in self._db.rows(_SHOWN, url)}
+
+    def copies(self, urls: Sequence[str], min_acks: int) -> CopyCounts:
+        """How many relays have each current record, see `copies.copy_counts`."""
+        return copy_counts(self._db, urls, min_acks)
 
     def sent(self, seqs: Collection[int]) -> dict[int, dict[str, tuple[str, float]]]:
         """By seq of some events, and by relay: the state there, and when the event was last sent or is due."""

@@ -26,7 +26,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.ledger.listing import MANIFESTS, Listing, compared, joined, lines_of, listing
+from sense_memory.ledger.listing import MANIFESTS, ManifestList, compared, joined, lines_of, listing
 from sense_memory.ledger.manifests import DeviceManifest, ManifestCheck
 from sense_memory.limits import DAY_SECONDS
 from sense_memory.nostr import address
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from sense_memory.ledger import Ledger
-    from sense_memory.ledger.listing import Line
+    from sense_memory.ledger.listing import ListedSlot
     from sense_memory.records.reader import Reader
     from sense_memory.records.snapshot import OpenedRecord
     from sense_memory.records.writer import Writer
@@ -52,7 +52,7 @@ _WHOLE: Final = 2**53  # above every number that a manifest may have
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ManifestFound:
     """A manifest as it lies here.
 
     Attributes:
@@ -66,7 +66,7 @@ class _Found:
     manifest: DeviceManifest
     said: str
     digest: str
-    lines: tuple[Line, ...]
+    lines: tuple[ListedSlot, ...]
     event_id: str
 
 
@@ -147,7 +147,7 @@ class Manifests:
             lacking={url: len(result.slots - slots) for url, slots in shown.items()},
         )
 
-    def _judged(self, item: _Found) -> DeviceManifest:
+    def _judged(self, item: _ManifestFound) -> DeviceManifest:
         """A manifest with what was seen of its device before."""
         seq, said = self._ledger.manifests.seen(item.manifest.device)
         is_doubled = item.manifest.seq == seq and item.said != said
@@ -155,7 +155,7 @@ class Manifests:
         unlisted = 0 if is_own else item.manifest.unlisted
         return replace(item.manifest, seen_seq=seq, is_doubled=is_doubled, unlisted=unlisted)
 
-    async def _note_seen(self, item: _Found) -> None:
+    async def _note_seen(self, item: _ManifestFound) -> None:
         """Note the sequence of a manifest, if it is the highest of its device so far."""
         device, seq = item.manifest.device, item.manifest.seq
         if seq > self._ledger.manifests.seen(device)[0]:
@@ -172,7 +172,7 @@ class Manifests:
                     found[url] = None
         return list(found)
 
-    async def _found(self) -> list[_Found]:
+    async def _found(self) -> list[_ManifestFound]:
         """The manifests here, with their lists."""
         opened = await self._reader.opened(self._ledger.heads.live_beneath(MANIFESTS))
         items = [item for item in opened if item.type is RecordType.DEVICE]
@@ -222,7 +222,7 @@ class Manifests:
         await self._ledger.write_if_due(self._ledger.manifests.note_written, self._clock(), said)
         return is_new
 
-    async def _own_device(self, others: Sequence[_Found]) -> str:
+    async def _own_device(self, others: Sequence[_ManifestFound]) -> str:
         """The id under which this ledger writes; a new one if a manifest under it was not written here."""
         edits = self._ledger.edits
         device = await self._ledger.write_if_due(lambda: edits.device)
@@ -234,7 +234,7 @@ class Manifests:
         return device
 
     async def _write(
-        self, device: str, made: Listing, pages: Sequence[bytes], others: Sequence[_Found]
+        self, device: str, made: ManifestList, pages: Sequence[bytes], others: Sequence[_ManifestFound]
     ) -> None:
         before = max((item.manifest.seq for item in others if item.manifest.device == device), default=0)
         seq = max(before, self._ledger.manifests.seen(device)[0]) + 1
@@ -274,7 +274,7 @@ class Manifests:
         opened = await self._reader.opened(heads)
         return _lines(opened[0].record.fields) if opened else b""
 
-    async def _remove_superfluous(self, device: str, others: Sequence[_Found]) -> None:
+    async def _remove_superfluous(self, device: str, others: Sequence[_ManifestFound]) -> None:
         """Forget the manifests that say less than the one just written."""
         now = self._clock()
         for item in others:
@@ -311,7 +311,7 @@ class Manifests:
         return removed
 
 
-def _manifest(item: OpenedRecord, pages: Mapping[str, OpenedRecord]) -> _Found | None:
+def _manifest(item: OpenedRecord, pages: Mapping[str, OpenedRecord]) -> _ManifestFound | None:
     """A manifest and its list; None if its fields are not those of a manifest."""
     fields = item.record.fields
     device, digest = fields.get("device"), fields.get("digest")
@@ -319,7 +319,7 @@ def _manifest(item: OpenedRecord, pages: Mapping[str, OpenedRecord]) -> _Found |
     if not isinstance(device, str) or not isinstance(digest, str) or seq is None or heads is None:
         return None
     written_at = item.record.written_at(item)
-    lines: list[Line] = []
+    lines: list[ListedSlot] = []
     listed = 0
     for number, (count, wanted) in enumerate(_page_list(fields.get("pages"))):
         page = pages.get(f"{item.path}/{number}")
@@ -333,7 +333,7 @@ def _manifest(item: OpenedRecord, pages: Mapping[str, OpenedRecord]) -> _Found |
     )  # one without a list counts, and names nothing
     manifest = DeviceManifest(device, seq, heads, written_at, unlisted=unlisted)
     said = _said(seq, heads, digest, written_at)
-    return _Found(manifest, said, digest, tuple(lines), item.id.hex())
+    return _ManifestFound(manifest, said, digest, tuple(lines), item.id.hex())
 
 
 def _page_list(value: object) -> list[tuple[int, str]]:
@@ -369,7 +369,7 @@ def _said(seq: int, heads: int, digest: str, at: float) -> str:
     return hashlib.sha256(f"{seq} {heads} {digest} {at}".encode()).hexdigest()[:16]
 
 
-def _is_said(made: Listing, others: Iterable[_Found]) -> bool:
+def _is_said(made: ManifestList, others: Iterable[_ManifestFound]) -> bool:
     """Whether another manifest lists the same heads and deletions, on whole pages."""
     mine = frozenset(made.lines)
     return any(

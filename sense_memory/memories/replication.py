@@ -203,6 +203,13 @@ class Replication:
         self.wake()
         return count
 
+    async def publish_relays(self) -> dict[str, str]:
+        """As `StoreRelays.publish`."""
+        from sense_memory.relay.sync.announcement import announced
+
+        published = announced(self._urls, self._signer, clock=self._clock, timeouts=self._usual_timeouts())
+        return await self._while_open(published)
+
     def _first_trust(self, report: SyncReport) -> FirstTrust:
         """How far the relays agreed that filled an empty ledger."""
         from sense_memory.relay.sync.reports import FirstTrust

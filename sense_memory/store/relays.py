@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from sense_memory.ledger.copies import MemoryCopies, memory_copies, quorum
 from sense_memory.memories.status import was_ever_complete
 
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from sense_memory.memories.open_store import OpenStore
+    from sense_memory.mind.relay_list import RelayList
     from sense_memory.relay.sync.audit import RelayAudit
     from sense_memory.relay.sync.holdings import Holding
 
@@ -86,6 +88,39 @@ class StoreRelays(tuple[str, ...]):  # noqa: SLOT001 - it has an attribute
         ledger = self._open().ledger
         stored = ledger.by_id(event_id)
         return ledger.outbox.states_by_relay(stored.seq) if stored else {}
+
+    def copies(self, event_id: str) -> MemoryCopies:
+        """How many relays elsewhere have an event: acknowledged (replicated) and read back (durable); no relay is asked."""
+        store = self._open()
+        states = {url: state for url, state in self.holders(event_id).items() if url in self}
+        return memory_copies(states, quorum(self, store.options.min_acks))
+
+    async def found(self) -> list[str]:
+        """The relays that other machines of this agent use and this store does not; none of them is asked.
+
+        They come from the list of relays in the agent's own memory, which each sync keeps. To use one, open a store with it.
+        """
+        return await self._list().others(self)
+
+    async def unlist(self, url: str) -> bool:
+        """Take a relay out of the list of relays in the agent's own memory; returns whether it was in it.
+
+        A device that still uses the relay adds it again with its next sync.
+        """
+        return await self._list().remove(url, self._open().options.clock())
+
+    def _list(self) -> RelayList:
+        from sense_memory.mind.records import MindRecords
+        from sense_memory.mind.relay_list import RelayList
+
+        return RelayList(MindRecords(self._open()))
+
+    async def publish(self) -> dict[str, str]:
+        """Publish the list of relays where everybody can read it (NIP-65, kind 10002), at each of these relays.
+
+        Nothing else publishes it. Returns by relay why it did not take the list, or empty.
+        """
+        return await self._open().replication.publish_relays()
 
     def were_ever_complete(self) -> bool:
         """As `status().was_ever_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""

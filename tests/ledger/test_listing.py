@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sense_memory.ledger.listing import Line, SlotState, compared, joined, key_of, lines_of, listing
+from sense_memory.ledger.listing import ListedSlot, ListedState, compared, joined, key_of, lines_of, listing
 
 
 NOW = 10_000.0
@@ -22,7 +22,7 @@ def state_of(seen):
     found = {}
     for slot, second, is_live, number in sorted(seen, key=lambda one: (one[1], -one[3])):
         ident = bytes([number]) * 32
-        found[slot] = SlotState(second, is_live, second if is_live else 0, ident if is_live else b"", True)
+        found[slot] = ListedState(second, is_live, second if is_live else 0, ident if is_live else b"", True)
     return found
 
 
@@ -84,7 +84,7 @@ def test_pages_hold_each_line_once_and_are_read_as_written(everything):
 
 def test_of_two_versions_of_one_second_the_lower_id_is_missed_if_the_other_is_shown():
     def ledger(first):
-        return {SLOTS[0]: SlotState(5, is_live=True, created_at=5, ident=bytes([first]) * 32, is_held=True)}
+        return {SLOTS[0]: ListedState(5, is_live=True, created_at=5, ident=bytes([first]) * 32, is_held=True)}
 
     lower, higher = listing(ledger(1)).lines, listing(ledger(2)).lines
     assert compared(joined([lower]), ledger(2), NOW).outdated == 1
@@ -92,16 +92,16 @@ def test_of_two_versions_of_one_second_the_lower_id_is_missed_if_the_other_is_sh
 
 
 def test_what_is_dated_ahead_of_this_clock_is_not_judged():
-    line = Line(key_of(SLOTS[0]), int(NOW) + 301, b"abcd")
+    line = ListedSlot(key_of(SLOTS[0]), int(NOW) + 301, b"abcd")
     found = compared({line.key: line}, {}, NOW)
     assert (found.expected, found.missing, found.ahead) == (0, 0, 1)
 
 
 def test_what_no_relay_has_is_not_listed_and_a_deletion_is_no_head():
     states = {
-        SLOTS[0]: SlotState(5, is_live=True, created_at=5, ident=bytes(32), is_held=False),
-        SLOTS[1]: SlotState(6),
-        SLOTS[2]: SlotState(7, is_live=True, created_at=7, ident=b"\x01" * 32, is_held=True),
+        SLOTS[0]: ListedState(5, is_live=True, created_at=5, ident=bytes(32), is_held=False),
+        SLOTS[1]: ListedState(6),
+        SLOTS[2]: ListedState(7, is_live=True, created_at=7, ident=b"\x01" * 32, is_held=True),
     }
     found = listing(states)
     assert (found.heads, {line.key for line in found.lines}) == (1, {key_of(SLOTS[1]), key_of(SLOTS[2])})
@@ -109,7 +109,9 @@ def test_what_no_relay_has_is_not_listed_and_a_deletion_is_no_head():
 
 def test_a_hundred_thousand_memories_are_64_pages_that_fit_into_records():
     states = {
-        f"sense-memory/{number}": SlotState(number + 1, True, number + 1, number.to_bytes(32, "little"), True)
+        f"sense-memory/{number}": ListedState(
+            number + 1, True, number + 1, number.to_bytes(32, "little"), True
+        )
         for number in range(100_000)
     }
     pages = listing(states).pages()

@@ -18,7 +18,7 @@ from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, prog
 from sense_memory.interfaces.cli.output import relay_data, told_by
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
-from sense_memory.interfaces.cli.withheld import manifest_lines, trust_line
+from sense_memory.interfaces.cli.withheld import copies_line, found_lines, manifest_lines, trust_line
 from sense_memory.interfaces.shapes import shape_of, shown_path, thing
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted
 from sense_memory.operating_system import on_end
@@ -181,7 +181,7 @@ def _print_rounds(report: SyncReport, status: Status, lost: str, *, in_step: boo
         show(Text(refused))
     for words in filter(None, (_trust(report, status), trust_line(report.trust))):
         show(Text(words))
-    show(*(Text(line) for line in manifest_lines(report.manifests)))
+    show(*(Text(line) for line in (*manifest_lines(report.manifests), *found_lines(report.found))))
     if report.complete and not status.counts["events"]:
         where = "the relay holds" if len(rounds) == 1 else "the relays hold"
         show(Text(f"{NOTHING_FOUND}: {where} nothing of {status.npub}, and neither does this ledger."))
@@ -291,7 +291,12 @@ def _print_status(status: Status, embedder: EmbedderInUse | None, scenes: Sequen
         show(*(Text(f"{url}: {one_line(note)}") for url, note in notes))
         if refused := _refusal(status):
             show(Text(refused))
-    show(*(Text(line) for line in manifest_lines(status.manifests)))
+    show(
+        *(
+            Text(line)
+            for line in (*copies_line(status.copies, status.relays), *manifest_lines(status.manifests))
+        )
+    )
     show(*(Text(line) for scene in scenes for line in _scene_lines(scene)))
     show(Text(), Text(survival(status)))
 

@@ -9,9 +9,11 @@ from sense_memory.interfaces.text import one_line, quantity
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from sense_memory.ledger.copies import CopyCounts
     from sense_memory.ledger.manifests import ManifestCheck
+    from sense_memory.memories.status import RelayStatus
     from sense_memory.relay.sync.reports import FirstTrust
 
 
@@ -24,21 +26,21 @@ def _counted(check: ManifestCheck) -> Iterator[str]:
     if not (check.expected or check.undeleted):
         return
     if check.expected:
-        yield f"Manifests of other devices: {check.expected:,} memories expected, {_here(check)}"
+        yield f"Manifests of other devices: {check.expected:,} records expected, {_here(check)}"
     if check.missing or check.outdated:
         yield _not_shown(check)
     for url, count in check.lacking.items():
         if count:
-            yield f"{url} did not show {quantity(count, 'memory', 'memories')} that other relays have; it was sent what it lacks"
+            yield f"{url} did not show {quantity(count, 'record')} that other relays have; it was sent what it lacks"
     if check.undeleted:
         verb = "is" if check.undeleted == 1 else "are"
         yield (
-            f"{quantity(check.undeleted, 'memory', 'memories')} {verb} here that another device has deleted: no relay showed "
+            f"{quantity(check.undeleted, 'record')} {verb} here that another device has deleted: no relay showed "
             "the deletion"
         )
     if check.ahead:
         yield (
-            f"{quantity(check.ahead, 'memory', 'memories')} cannot be judged: dated ahead of this clock; check the clocks"
+            f"{quantity(check.ahead, 'record')} cannot be judged: dated ahead of this clock; check the clocks"
         )
 
 
@@ -65,7 +67,7 @@ def _alarms(check: ManifestCheck) -> Iterator[str]:
         name = f"device {one_line(device.device, 40)}"
         if device.unlisted:
             yield (
-                f"Of {name}, a part of the list was not shown: {quantity(device.unlisted, 'memory', 'memories')} that it "
+                f"Of {name}, a part of the list was not shown: {quantity(device.unlisted, 'record')} that it "
                 "counts cannot be looked for"
             )
         if device.is_set_back:
@@ -77,6 +79,25 @@ def _alarms(check: ManifestCheck) -> Iterator[str]:
             yield f"Two manifests of {name} have the number {device.seq:,}: its ledger was copied"
     for url in check.relapsed:
         yield f"{url} no longer showed a manifest that it had: it lost events or was set back, and was sent it again"
+
+
+def found_lines(found: Sequence[str]) -> list[str]:
+    """The relays that other machines of the agent use, and how to use them too."""
+    if not found:
+        return []
+    these = "it" if len(found) == 1 else "them"
+    urls = ", ".join(found)
+    told = f"Other machines of this agent also use {urls}; none was contacted."
+    return [f"{told} To use {these}: {program()} relays add --found"]
+
+
+def copies_line(copies: CopyCounts, relays: Sequence[RelayStatus]) -> list[str]:
+    """How many records have enough copies elsewhere; nothing without relays elsewhere."""
+    if all(relay.is_local for relay in relays) or not copies.records:
+        return []
+    where = f"{quantity(copies.min_acks, 'relay')} elsewhere (replicated)"
+    told = f"{copies.replicated:,} of {quantity(copies.records, 'record')} acknowledged by {where}"
+    return [f"{told}, {copies.durable:,} read back from as many (durable)"]
 
 
 def trust_line(trust: FirstTrust | None) -> str:

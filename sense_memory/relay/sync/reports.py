@@ -137,6 +137,7 @@ class SyncReport:
             the manifests of other devices.
         trust: how far the relays agreed, if the ledger was empty before; else None.
         manifests: what the manifests of other devices say about the memories here.
+        found: relays that other machines of this agent use and this store does not; none of them was asked.
     """
 
     relays: tuple[RelayReport, ...] = ()
@@ -149,13 +150,14 @@ class SyncReport:
     is_first: bool = False
     trust: FirstTrust | None = None
     manifests: ManifestCheck = NOTHING_CHECKED
+    found: tuple[str, ...] = ()
 
     def continued_by(self, later: SyncReport) -> SyncReport:
         """This report joined with the report of a later synchronisation with the same relays."""
         both = zip(self.relays, later.relays, strict=True)
         relays = tuple(relay.continued_by(again) for relay, again in both)
         unfit = tuple(dict.fromkeys((*self.unfit, *later.unfit)))
-        manifests = later.manifests if later.manifests.checked_at else self.manifests
+        manifests = later.manifests if later.manifests.checked_at is not None else self.manifests
         if self.manifests.lacking or self.manifests.relapsed:
             relapsed = tuple(dict.fromkeys((*self.manifests.relapsed, *manifests.relapsed)))
             manifests = replace(manifests, lacking=self.manifests.lacking, relapsed=relapsed)
