@@ -48,7 +48,7 @@ class RelayList:
     async def add(self, urls: Iterable[str], now: float) -> bool:
         """Add the relays that a store uses and that are not in the list; returns whether anything was written."""
         listed = set(await self.known())
-        new = [url for url in urls if not is_local(url) and url.startswith("wss://") and url not in listed]
+        new = [url for url in _checked({url: {} for url in urls}) if url not in listed]
         if new:
             await self._change({url: {"at": now} for url in new})
         return bool(new)

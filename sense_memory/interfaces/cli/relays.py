@@ -266,7 +266,7 @@ async def publish(store: MemoryStore) -> PublishedRelays:
     """Publish the list of relays of this agent where everybody can read it (NIP-65, kind 10002).
 
     Nothing else publishes it: other machines of the agent find its relays in the encrypted list that `sync` keeps. Relays on
-    this machine are not in it.
+    this machine are not in it. It replaces the list that the same key has published before.
     """
     if not store.relays:
         raise no_relays()
