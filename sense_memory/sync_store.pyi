@@ -606,7 +606,8 @@ class SyncStoreRelays(tuple[str, ...]):
     def publish(self) -> dict[str, str]:
         """Publish the list of relays where everybody can read it (NIP-65, kind 10002), at each of these relays.
 
-        Nothing else publishes it. Returns by relay why it did not take the list, or empty.
+        Nothing else publishes it. It replaces the list that the same key has published before. Returns by relay why it did
+        not take the list, or empty. Relays on this machine get the list and are not in it.
         """
     def were_ever_complete(self) -> bool:
         """As `status().was_ever_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sense_memory.mind.records import MindRecord, MindRecords
 
 PATH: Final = address.mind_path("relays")
-MAX_COUNT: Final = 50  # relays that are read of the list
+MAX_COUNT: Final = 50  # relays that are offered
 
 
 class RelayList:
@@ -41,9 +41,9 @@ class RelayList:
         return [url for url, item in (await self._items()).items() if item.get("gone") is not True]
 
     async def others(self, urls: Iterable[str]) -> list[str]:
-        """The relays of the list that a store does not use."""
+        """The relays of the list that a store does not use, 50 at most."""
         mine = set(urls)
-        return [url for url in await self.known() if url not in mine]
+        return [url for url in await self.known() if url not in mine][:MAX_COUNT]
 
     async def add(self, urls: Iterable[str], now: float) -> bool:
         """Add the relays that a store uses and that are not in the list; returns whether anything was written."""
@@ -84,6 +84,6 @@ def _checked(listed: object) -> dict[str, Mapping[str, Any]]:
             url = relay_url(text)
         except InvalidRelayUrl:
             continue
-        if not is_local(url) and isinstance(item, dict) and len(found) < MAX_COUNT:
+        if not is_local(url) and isinstance(item, dict):
             found[url] = item
     return found

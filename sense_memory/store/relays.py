@@ -119,7 +119,7 @@ class StoreRelays(tuple[str, ...]):  # noqa: SLOT001 - it has an attribute
         """Publish the list of relays where everybody can read it (NIP-65, kind 10002), at each of these relays.
 
         Nothing else publishes it. It replaces the list that the same key has published before. Returns by relay why it did
-        not take the list, or empty. Raises InvalidInput where every relay is on this machine.
+        not take the list, or empty. Relays on this machine get the list and are not in it.
         """
         return await self._open().replication.publish_relays()
 

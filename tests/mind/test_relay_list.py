@@ -9,7 +9,6 @@ from websockets.asyncio.client import connect
 
 from relays.faults import FaultyRelay, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
-from sense_memory.errors import InvalidInput
 from sense_memory.mind.relay_list import PATH, RelayList
 
 
@@ -103,7 +102,8 @@ async def test_what_a_list_names_is_checked_as_any_relay_url(open_store, clock):
         assert all(url == "wss://relay.example" or url.startswith("wss://many") for url in found)
         assert await RelayList(records).add(["wss://new.example"], clock())
         assert (await records.read(PATH)).fields["note"] == "of a newer version"
-        assert await store.relays.unlist("wss://new.example") or len(found) == 50
+        assert not await RelayList(records).add(["wss://new.example"], clock())  # once is enough
+        assert await store.relays.unlist("wss://new.example")
     for odd in (None, 7, [], {"wss://a.example": None}):
         async with open_store() as store:
             await store.mind.records.write({PATH: {"relays": odd}})
@@ -115,8 +115,6 @@ async def test_the_public_list_is_published_on_request_only(open_store, clock, m
         await store.remember("k", "v")
         await store.sync()
         assert await published(relay.url, open_store.signer) == []
-        with pytest.raises(InvalidInput, match="no relay elsewhere"):
-            await store.relays.publish()
         monkeypatch.setattr("sense_memory.relay.sync.announcement.is_local", lambda url: url.endswith(":9"))
         answers = await store.relays.publish()
         assert answers[relay.url] == ""

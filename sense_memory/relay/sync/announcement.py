@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from sense_memory.errors import InvalidInput, RelayError
+from sense_memory.errors import RelayError
 from sense_memory.nostr.event import Unsigned
 from sense_memory.nostr.relay_url import is_local
 from sense_memory.nostr.verdict import RelayOutcome
@@ -32,13 +32,8 @@ async def announced(
         signer: the key whose relays they are.
         clock: seconds since 1970.
         timeouts: the timeouts of every connection.
-
-    Raises:
-        InvalidInput: every relay is on this machine.
     """
     tags = tuple(("r", url) for url in urls if not is_local(url))
-    if not tags:
-        raise InvalidInput("there is no relay elsewhere to publish; nothing was sent. Add one first")
     event = await signer.sign(Unsigned(int(clock()), KIND_RELAY_LIST, tags, ""))
     answers = await asyncio.gather(*(_sent(url, event, signer, clock, timeouts) for url in urls))
     return dict(zip(urls, answers, strict=True))
