@@ -168,13 +168,17 @@ def _print_rounds(report: SyncReport, status: Status, lost: str, *, in_step: boo
     rows = [(Text(relay.url), _counts(relay, state), (f"{relay.seconds:.1f} s",)) for relay, state in rounds]
     show(count_table("relay", rows, ("time",), always=("new", "known", "sent")))
     show(Text())
+    is_whole = report.manifests.holds
     for relay, state in rounds:
-        show(Text(f"{relay.url}: {one_line(outcome(relay, state))}"))
+        words = outcome(relay, state)
+        if words.startswith("in step") and not is_whole:  # it may hold more than it shows
+            words = words.replace("in step", "in step with what is here", 1)
+        show(Text(f"{relay.url}: {one_line(words)}"))
     if lost:
         show(Text(lost))
     refused = _refusal(status)
     lacks_only_refused = refused and all(replace(relay, refused=0).in_step for relay in report.relays)
-    if not in_step and not lacks_only_refused:
+    if not in_step and not lacks_only_refused and is_whole:
         words = "Sync again when the cause is gone: not everything is in step. Nothing is lost; unsent events stay queued here."
         show(Text(words))
     if refused:
