@@ -1,7 +1,7 @@
 """What a ledger lists in a manifest, and how another ledger is compared with such a list. No decryption.
 
 A list has one line for each slot that a restore should bring: every head that the user has and that some relay has accepted
-or shown, and every deletion. Manifests themselves are not listed. A line is a statement that stays true: "at this slot
+or shown (elsewhere, unless every relay is on this machine), and every deletion. Manifests themselves are not listed. A line is a statement that stays true: "at this slot
 there was a version (or a deletion) of this second". So an old list is as true as a new one, lists may be joined, and the
 pages of two lists may be mixed.
 
@@ -18,6 +18,7 @@ Cost: 14 bytes for each slot; one pass over the slots, with a hash of each.
 from __future__ import annotations
 
 import hashlib
+import json
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -28,6 +29,7 @@ from sense_memory.ledger.schema import HELD
 from sense_memory.limits import MAX_FUTURE_SECONDS
 from sense_memory.nostr import address
 from sense_memory.nostr.event import wins_over
+from sense_memory.nostr.relay_url import is_local
 
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ if TYPE_CHECKING:
     from sense_memory.ledger.database import Database
 
 MANIFESTS: Final = address.PREFIX + address.DEVICE  # prefix of the slots that are never listed
-LINES_COUNT: Final = 1_600  # lines of a page, on average: 30,000 characters, of the 40,960 bytes of a record
-MAX_LINES_COUNT: Final = 2_100  # that fit into one page
+LINES_COUNT: Final = 400  # lines of a page, on average: few, because one changed line writes the page again
+MAX_LINES_COUNT: Final = 540  # of a page; its event then fits into the 16 KiB that the strictest relays take
 _LINE: Final = struct.Struct(">6sI4s")
 _GONE: Final = b"\xff" * 4  # in place of an id: the slot was deleted
 _UNNAMED: Final = b"\0" * 4  # in place of an id: the mark is later than the head, so the id says nothing
@@ -45,9 +47,10 @@ _LAST_SECOND: Final = 2**32 - 1
 
 _HEADS: Final = (
     f"SELECT s.slot, s.mark_at, e.created_at, e.id, e.{IS_LIVE}, "
-    f"EXISTS (SELECT 1 FROM outbox o WHERE o.event = s.head AND o.state IN {HELD}) "
+    f"EXISTS (SELECT 1 FROM outbox o WHERE o.event = s.head AND o.state IN {HELD} "
+    "AND o.relay IN (SELECT value FROM json_each(?3))) "
     "FROM slots s LEFT JOIN events e ON e.seq = s.head "
-    f"WHERE NOT (s.slot >= ? AND s.slot < ?) AND (e.seq IS NULL OR e.{IS_LIVE} OR e.{IS_TOMBSTONE})"
+    f"WHERE NOT (s.slot >= ?1 AND s.slot < ?2) AND (e.seq IS NULL OR e.{IS_LIVE} OR e.{IS_TOMBSTONE})"
 )
 _NEVER_LISTED: Final = (MANIFESTS, address.PREFIX + address.EMBEDDING)  # vectors can be made again
 
@@ -131,9 +134,11 @@ def key_of(slot: str) -> bytes:
 
 def slot_states(db: Database) -> dict[str, ListedState]:
     """The state of every slot that a list may name, deleted ones included."""
+    relays = db.rows("SELECT relay, url FROM relays")
+    elsewhere = [relay for relay, url in relays if not is_local(url)] or [relay for relay, _ in relays]
     found = {
         slot: ListedState(mark, bool(live), at or 0, ident or b"", bool(held))
-        for slot, mark, at, ident, live, held in db.rows(_HEADS, *beneath(MANIFESTS))
+        for slot, mark, at, ident, live, held in db.rows(_HEADS, *beneath(MANIFESTS), json.dumps(elsewhere))
     }
     for slot, until in db.rows("SELECT target, until FROM deletions"):
         known = found.get(slot)

@@ -14,8 +14,8 @@ Why it is safe: a line of a list stays true, so an old manifest, or pages of sev
 id that nobody else has (`ledger.device_id`), so a sequence goes back only where a ledger was copied or set back. A manifest
 is removed only by a ledger that has everything that it names.
 
-Cost: one or two events a day for up to 1,600 memories, and 64 pages of some 40 KB for 100,000, of which only those that changed
-are written; a check reads the pages of other devices' manifests when one has changed, and hashes every slot: 0.7 s for 100,000.
+Cost: two events a day for up to 400 memories, and 256 pages of some 14 KB for 100,000, of which only those that changed are
+written; a check reads the pages of other devices' manifests when one has changed, and hashes every slot: 0.7 s for 100,000.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def test_what_no_relay_has_is_not_listed_and_a_deletion_is_no_head():
     assert (found.heads, {line.key for line in found.lines}) == (1, {key_of(SLOTS[1]), key_of(SLOTS[2])})
 
 
-def test_a_hundred_thousand_memories_are_64_pages_that_fit_into_records():
+def test_a_hundred_thousand_memories_are_256_pages_that_fit_into_records():
     states = {
         f"sense-memory/{number}": ListedState(
             number + 1, True, number + 1, number.to_bytes(32, "little"), True
@@ -115,6 +115,6 @@ def test_a_hundred_thousand_memories_are_64_pages_that_fit_into_records():
         for number in range(100_000)
     }
     pages = listing(states).pages()
-    assert len(pages) == 64
+    assert len(pages) == 256
     assert sum(map(len, pages)) == 1_400_000
-    assert max(map(len, pages)) * 4 / 3 < 40_000
+    assert max(map(len, pages)) * 4 / 3 < 10_100

@@ -58,7 +58,7 @@ def _not_shown(check: ManifestCheck) -> str:
         urls = ", ".join(check.unanswered)
         verb = "has" if len(check.unanswered) == 1 else "have"
         return f"{urls} {verb} not shown everything, and may hold what is missing; sync again, or {again}"
-    return f"No relay showed it, so it is lost there or withheld: {again}"
+    return f"None of these relays showed it: it is lost there, withheld, or only on relays that are not used here: {again}"
 
 
 def _alarms(check: ManifestCheck) -> Iterator[str]:
