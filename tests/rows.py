@@ -300,7 +300,6 @@ BY_HAND = {
 }
 
 PLANNED = {
-    "V-06": "manifests",
     "K-06": "remote signers",
     "I-13": "trust",
     "I-15": "trust",
