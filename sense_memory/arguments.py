@@ -169,6 +169,13 @@ def revive(given: object) -> ReviveRule:
     return cast("ReviveRule", given)
 
 
+def min_acks(given: object) -> int | None:
+    """How many relays must have a memory, 1 or more; or None."""
+    if given is not None and (type(given) is not int or given < 1):
+        raise InvalidInput("min_acks must be a whole number of relays, 1 or more, or None")
+    return given
+
+
 # ── Of the constructor ──────────────────────────────────────────────────────────────────
 
 

@@ -19,6 +19,7 @@ from sense_memory.arguments import (
     StateName,
 )
 from sense_memory.config.model_choice import ModelChoice
+from sense_memory.ledger.copies import MemoryCopies
 from sense_memory.ledger.rescue import RescueReport
 from sense_memory.loop_thread import BlockingContext, BlockingIterator, LoopThread
 from sense_memory.memories.backup import ImportReport
@@ -56,6 +57,7 @@ from sense_memory.palace.prompt_style import StyleName
 from sense_memory.palace.search import PersonaHit
 from sense_memory.palace.trust import Statement, TrustRule
 from sense_memory.relay.client.actions import Timeouts
+from sense_memory.relay.sync.audit import RelayAudit
 from sense_memory.relay.sync.holdings import Holding
 from sense_memory.relay.sync.reports import SyncReport
 from sense_memory.search.embedders.embedder import Embedder
@@ -98,6 +100,7 @@ class SyncMemoryStore:
             model, partly; see `mark_used`. Pruning then never deletes what was recalled or used. "recall": recalling
             it by its path alone, and pruning deletes by age alone, as the specification has it.
         search_forgotten: the default of `search(include_forgotten=…)`.
+        min_acks: how many relays elsewhere must have a memory to count as replicated; by default more than half of them.
         close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
             not wait. The rest is logged, and sent when a store of this ledger is next open.
         read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first
@@ -136,6 +139,7 @@ class SyncMemoryStore:
         contradictions: ContradictionMode = "act",
         revive: ReviveRule = "use",
         search_forgotten: bool = False,
+        min_acks: int | None = None,
         close_timeout: float = ...,
         read_timeout: float | None = None,
         timeouts: Timeouts | None = None,
@@ -562,6 +566,30 @@ class SyncStoreRelays(tuple[str, ...]):
         relay claims: exact if it compares sets (NIP-77), a number if it counts (NIP-45), and unknown otherwise. Only
         `sync(full=True)` reads everything back.
         """
+    def audit(
+        self, *, full: bool = False, progress: Callable[[str, int], None] | None = None
+    ) -> list[RelayAudit]:
+        """What each relay holds of what it should, and what it holds beside that; nothing is changed, here or there.
+
+        A relay that compares sets (NIP-77) is compared, and must serve a sample of what it claims; any other is read page by
+        page. A relay that fails raises no error: its `reasons` say why it did not show everything.
+
+        Args:
+            full: read every event of every relay, whatever it claims to hold.
+            progress: called with a relay and the number of events that were read of it so far.
+        """
+    def write_manifest(self) -> bool:
+        """Write the manifest of this device now, by which other devices notice what relays leave out.
+
+        A store that syncs writes it by itself, once a day. Returns False, and writes nothing, if the last one says the same
+        already. Raises NotSynced where a relay did not show everything in a sync, or where something is missing here that
+        other manifests name.
+        """
+    def accept_losses(self) -> int:
+        """Expect no longer what manifests name and no relay shows: forget those manifests; returns how many.
+
+        A device that still has such a memory sends it again, and counts it in its next manifest.
+        """
     def drop(self, url: str) -> int:
         """Discard the queue and the pull position of a relay that this store no longer uses.
 
@@ -570,6 +598,24 @@ class SyncStoreRelays(tuple[str, ...]):
         """
     def holders(self, event_id: str) -> dict[str, str]:
         """The state of an event at each relay, by URL: queued, acked, confirmed, refused, parked or superseded."""
+    def copies(self, event_id: str) -> MemoryCopies:
+        """How many relays elsewhere have an event: acknowledged (replicated) and read back (durable); no relay is asked."""
+    def found(self) -> list[str]:
+        """The relays that other machines of this agent use and this store does not; none of them is asked.
+
+        They come from the list of relays in the agent's own memory, which each sync keeps. To use one, open a store with it.
+        """
+    def unlist(self, url: str) -> bool:
+        """Take a relay out of the list of relays in the agent's own memory; returns whether it was in it.
+
+        A device that still uses the relay adds it again with its next sync.
+        """
+    def publish(self) -> dict[str, str]:
+        """Publish the list of relays where everybody can read it (NIP-65, kind 10002), at each of these relays.
+
+        Nothing else publishes it. It replaces the list that the same key has published before. Returns by relay why it did
+        not take the list, or empty. Relays on this machine get the list and are not in it.
+        """
     def were_ever_complete(self) -> bool:
         """As `status().was_ever_complete`, without counting the ledger, which takes 0.2 s for 100,000 memories."""
 

@@ -300,7 +300,6 @@ BY_HAND = {
 }
 
 PLANNED = {
-    "V-06": "manifests",
     "K-06": "remote signers",
     "M-01": "mirrored folders",
     "M-02": "mirrored folders",

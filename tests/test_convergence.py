@@ -423,14 +423,20 @@ class World:
 
 
 async def stored(url):
-    """The ids of everything that a relay serves."""
+    """The ids of everything that a relay serves, but for manifests, which devices write by themselves."""
     async with connect(url, compression=None) as socket:
         await socket.send('["REQ","all",{}]')
         found = set()
         while (frame := json.loads(await socket.recv()))[0] != "EOSE":
-            if frame[0] == "EVENT":
+            if frame[0] == "EVENT" and not is_of_manifest(frame[2]):
                 found.add(frame[2]["id"])
         return found
+
+
+def is_of_manifest(event):
+    """Whether an event is a manifest, or deletes manifests only."""
+    addresses = [tag[1] for tag in event["tags"] if tag[0] in {"a", "d"}]
+    return bool(addresses) and all("sense-memory/device/" in one for one in addresses)
 
 
 async def game(setting, deal, folder=None):

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders.choice import Choice
     from sense_memory.search.embedders.embedder import Embedder
 
-_CONFIG_KEYS: Final = ("relays", "model", "revive", "search_forgotten", "proposals")
+_CONFIG_KEYS: Final = ("relays", "model", "revive", "search_forgotten", "min_acks", "proposals")
 _AGENT_CONFIG_KEYS: Final = ("relays",)
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
 
@@ -81,6 +81,7 @@ class Settings:
         contradictions: what is done about memories that contradict each other: act (the default), suggest or off.
         revive: what revives a memory: use (the default) or recall; see `MemoryStore`.
         search_forgotten: whether forgotten memories follow the other hits of a search; by default no.
+        min_acks: how many relays elsewhere must have a memory to count as replicated; None for more than half of them.
         proposals: what hooks do with what sessions are worth remembering: review (the default; it waits until somebody
             accepts it), accept (it becomes a memory at once) or off.
         origins: where the value of each setting came from: "argument", "environment", ".env", "config.toml" or
@@ -102,6 +103,7 @@ class Settings:
     contradictions: str
     revive: str
     search_forgotten: bool
+    min_acks: int | None
     proposals: str
     origins: Mapping[str, str] = field(hash=False)
     relay_origins: Mapping[str, str] = field(hash=False)
@@ -128,6 +130,7 @@ class Settings:
         contradictions: str | None = None,
         revive: str | None = None,
         search_forgotten: str | None = None,
+        min_acks: int | None = None,
         proposals: str | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Settings:
@@ -151,6 +154,7 @@ class Settings:
             contradictions: act, suggest or off.
             revive: use or recall.
             search_forgotten: yes or no.
+            min_acks: 1 or more.
             proposals: review, accept or off.
             environ: the environment variables.
 
@@ -167,9 +171,7 @@ class Settings:
             "agent": name,
             "relays": urls,
             "key_file": _find_key_file(key_file, sources, folder.value, name),
-            "ledger": SettingValue(None, DEFAULT)
-            if ledger is None
-            else SettingValue(Path(ledger).expanduser(), ARGUMENT),
+            "ledger": _find_ledger(ledger),
             "plan": _find_plan(plan, sources),
             "embedder": sources.embedder(embedder),
             "share_embeddings": sources.switch("share_embeddings", share_embeddings),
@@ -178,6 +180,7 @@ class Settings:
             "revive": sources.choice("revive", revive, REVIVALS),
             "proposals": sources.choice("proposals", proposals, PROPOSAL_MODES),
             "search_forgotten": sources.switch("search_forgotten", search_forgotten),
+            "min_acks": sources.count("min_acks", min_acks),
         }
         return cls._of(found, env_path, relay_origins)
 
@@ -195,6 +198,12 @@ class Settings:
             origins=MappingProxyType({setting: item.origin for setting, item in found.items()}),
             relay_origins=MappingProxyType(dict(relay_origins)),
         )
+
+
+def _find_ledger(argument: str | os.PathLike[str] | None) -> SettingValue[Path | None]:
+    if argument is None:
+        return SettingValue(None, DEFAULT)
+    return SettingValue(Path(argument).expanduser(), ARGUMENT)
 
 
 def ledger_path(home: Path, public_key: str) -> Path:

@@ -42,6 +42,7 @@ _VARIABLES: Final = {
     "contradictions": "SENSE_MEMORY_CONTRADICTIONS",
     "revive": "SENSE_MEMORY_REVIVE",
     "search_forgotten": "SENSE_MEMORY_SEARCH_FORGOTTEN",
+    "min_acks": "SENSE_MEMORY_MIN_ACKS",
     "proposals": "SENSE_MEMORY_PROPOSALS",
 }
 
@@ -120,6 +121,13 @@ class Sources:
         if text is not None and text not in values:
             raise invalid(name, origin, f"must be {', '.join(values[:-1])} or {values[-1]}")
         return SettingValue(text or values[0], origin)
+
+    def count(self, name: str, argument: int | None) -> SettingValue[int | None]:
+        """As `text_or_config`, as a whole number of 1 or more; the default is None."""
+        text, origin = self.text_or_config(name, None if argument is None else str(argument))
+        if text is not None and not (text.isascii() and text.isdigit() and int(text)):
+            raise invalid(name, origin, "must be a whole number, 1 or more")
+        return SettingValue(None if text is None else int(text), origin)
 
     def switch(self, name: str, argument: str | None) -> SettingValue[bool]:
         """As `text_or_config`, as a boolean; the default is no."""

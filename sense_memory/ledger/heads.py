@@ -210,6 +210,11 @@ class Heads:
         ((count,),) = self._db.rows(query, address.PREFIX, _HASHED, len(address.PREFIX) + 1)
         return int(count)
 
+    def has_many(self, count: int, without: str) -> bool:
+        """Whether there are at least so many live heads, without those beneath a prefix."""
+        query = f"SELECT count(*) FROM (SELECT 1 {_LIVE} AND NOT ({_BENEATH}) LIMIT ?)"
+        return self._db.row(query, *beneath(without), count) == (count,)
+
     def live_ids(self) -> dict[str, bytes]:
         """The event id of every live head, by slot."""
         return dict(self._db.rows(f"SELECT s.slot, e.id {_LIVE}"))

@@ -25,14 +25,16 @@ from sense_memory.ledger.outbox import WAS_ACCEPTED
 from sense_memory.ledger.relays import LedgerReason, RelayRecords, Remark
 from sense_memory.ledger.roles import IS_LIVE, IS_REQUEST, IS_TOMBSTONE
 from sense_memory.ledger.schema import HELD
+from sense_memory.ledger.versions import slot_of
 from sense_memory.limits import HEAL_SECONDS
 from sense_memory.nostr.event import KINDS
 
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from sense_memory.ledger.database import Database
+    from sense_memory.nostr.event import Event
 
 Pair: TypeAlias = tuple[int, bytes]  # created_at in seconds, and an id of 32 bytes
 
@@ -85,6 +87,10 @@ _HEAD_IS_LIVE = f"EXISTS (SELECT 1 FROM events e WHERE e.seq = s.head AND e.{IS_
 _HELD = (
     "SELECT o.state, count(*) FROM outbox o JOIN slots s ON s.head = o.event WHERE o.relay = ? "
     f"AND o.state IN {HELD} AND NOT (s.slot >= ? AND s.slot < ?) AND {_HEAD_IS_LIVE} GROUP BY o.state"
+)
+_AT_SLOT = (
+    "SELECT s.mark_at, d.until, s.head FROM (SELECT ?1 AS slot) w LEFT JOIN slots s ON s.slot = w.slot "
+    "LEFT JOIN deletions d ON d.target = w.slot"
 )
 _THERE_AFTER_ALL = (
     "UPDATE outbox SET state = 'acked', reason = '', due_at = ? WHERE relay = ? "
@@ -171,6 +177,47 @@ class Inventory:
         """How many current memories and journal entries a relay has shown, and how many more it has accepted."""
         found = dict(self._db.rows(_HELD, self._relay(url), *beneath(LOGS)))
         return found.get("confirmed", 0), found.get("acked", 0)
+
+    def accepted_count(self, url: str, ids: Iterable[bytes]) -> int:
+        """How many of some events, by id, a relay has accepted or shown."""
+        query = (
+            "SELECT 1 FROM events e JOIN outbox o ON o.event = e.seq AND o.relay = ?1 "
+            f"WHERE e.id = ?2 AND (o.state IN {HELD} OR o.reason IN ('{LedgerReason.LOST}', '{LedgerReason.BEHIND}'))"
+        )
+        relay = self._relay(url)
+        return sum(self._db.row(query, relay, ident) is not None for ident in ids)
+
+    def sorted_beside(
+        self, version: InventoryVersion, events: Iterable[Event], was_accepted: Callable[[str], bool]
+    ) -> tuple[int, int, int]:
+        """What a relay holds beside its inventory, as three numbers.
+
+        Args:
+            version: the version of its inventory.
+            events: verified events that are not in the inventory.
+            was_accepted: whether the relay accepted the deletion of a slot.
+
+        Returns:
+            How many of them are older versions of what is here or was forgotten; how many the relay still has although it
+            accepted their deletion; and how many this ledger lacks or has no use for. What a relay need not hold, but may,
+            is in none.
+        """
+        stale = undeleted = extra = 0
+        for event in events:
+            known = self._db.row(
+                "SELECT slot, seq, quarantined FROM events WHERE id = ?", bytes.fromhex(event.id)
+            )
+            slot, seq, waits = known or (slot_of(event), None, False)
+            if seq in version.exempt:
+                continue
+            mark, until, head = self._db.row(_AT_SLOT, slot) or (None, None, None)
+            if until is not None and until >= event.created_at and was_accepted(slot):
+                undeleted += 1
+            elif not waits and max(mark or 0, until or 0) >= event.created_at and head != seq:
+                stale += 1
+            else:
+                extra += 1
+        return stale, undeleted, extra
 
     def record_comparison(
         self,

@@ -14,6 +14,7 @@ from sense_memory.ledger.edits import Drafts, Edits
 from sense_memory.ledger.feed import ChangeFeed, HeadChanges
 from sense_memory.ledger.heads import Heads, StoredEvent, stored
 from sense_memory.ledger.inventory import Inventory
+from sense_memory.ledger.manifests import ManifestRows
 from sense_memory.ledger.outbox import Outbox
 from sense_memory.ledger.relays import RelayRecords, Remark
 from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, record_overruled, save_draft
@@ -73,6 +74,7 @@ class Ledger:
         vectors: the sealed vectors of memories.
         log_rows: sealed entries of the log that are in no page yet.
         suspicions: which memories may contradict each other.
+        manifests: what was seen and written of the manifests of devices.
     """
 
     def __init__(self, path: str | Path, owner: str, patience: float = BUSY_SECONDS) -> None:
@@ -88,7 +90,7 @@ class Ledger:
         self.heads, self.feed, self.edits = Heads(self._db), ChangeFeed(self._db), Edits(self._db)
         self.head_changes = HeadChanges(self._db, self.feed, self.heads)
         self.vectors, self.log_rows = Vectors(self._db), LogRows(self._db)
-        self.suspicions = SuspicionRows(self._db)
+        self.suspicions, self.manifests = SuspicionRows(self._db), ManifestRows(self._db)
         self._erasure = Erasure(self._db)
         # The events of full seconds, and where a run of such seconds ends, because a write after a burst would otherwise
         # examine every second of the burst.

@@ -84,6 +84,7 @@ class StoreOptions:
     contradictions: str
     revive: str
     search_forgotten: bool
+    min_acks: int | None
     close_timeout: float
     read_timeout: float | None
     timeouts: Timeouts | None
@@ -174,6 +175,7 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
         "contradictions": settings.contradictions,
         "revive": settings.revive,
         "search_forgotten": settings.search_forgotten,
+        "min_acks": settings.min_acks,
         "model": None if settings.model is None else partial(find_model, settings),
         **options,
         "relays": settings.relays,

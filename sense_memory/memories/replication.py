@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sense_memory.errors import InvalidInput, LedgerError, NotSynced, StoreClosed
 from sense_memory.ledger.relays import Remark
 from sense_memory.limits import HOUR_SECONDS, SMALL_EVENT_BYTES
+from sense_memory.memories.manifests import Manifests
 from sense_memory.nostr import address
 from sense_memory.nostr.relay_url import relay_url
 from sense_memory.plain_text import printable
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
     from sense_memory.records.writer import Writer
     from sense_memory.relay.client.actions import Timeouts
     from sense_memory.relay.sync.agenda import SyncPlan
+    from sense_memory.relay.sync.audit import RelayAudit
     from sense_memory.relay.sync.holdings import Holding
     from sense_memory.relay.sync.pool import Pool
-    from sense_memory.relay.sync.reports import SyncReport
+    from sense_memory.relay.sync.reports import FirstTrust, SyncReport
 
 
 _T = TypeVar("_T")
@@ -81,6 +83,7 @@ class Replication:
         self._timeouts, self._offline_first = timeouts, offline_first
         self._read_timeout = read_timeout
         self._persona, self._has_persona = persona, has_persona
+        self.manifests = Manifests(ledger, reader, writer, clock)
         self._pool: Pool | None = None
         self._waiting: set[asyncio.Future[Any]] = set()  # calls that wait for relays
         self._is_over, self._has_pulled = False, False
@@ -157,13 +160,64 @@ class Replication:
         from sense_memory.relay.sync.agenda import RelayQuestion, SyncPlan
 
         is_first = not self._ledger.feed.cursor().seq
+        fresh = [url for url in self._urls if not self._has_answered(url)]
+        before = await self.manifests.sent()
         unfit = await self._publish_accesses()
         if retry_refused:
             await self._ledger.write(self._ledger.outbox.requeue_refused, self._urls, self._clock())
         report = await self._round(SyncPlan(RelayQuestion.SWEEP if full else RelayQuestion.COMPARE))
         if not self._urls:
             await self.settle_forks()
-        return replace(report, unfit=(*report.unfit, *unfit), is_first=is_first)
+        report = await self._checked(report, fresh, before)
+        trust = self._first_trust(report) if is_first and self._urls else None
+        return replace(report, unfit=(*report.unfit, *unfit), is_first=is_first, trust=trust)
+
+    async def _checked(
+        self,
+        report: SyncReport,
+        fresh: Sequence[str],
+        before: Mapping[int, Mapping[str, tuple[str, float]]],
+    ) -> SyncReport:
+        """A report with what manifests say about the memories here."""
+        unanswered = [relay.url for relay in report.relays if not relay.complete]
+        shown = [url for url in fresh if url not in unanswered]
+        found = await self.manifests.check(unanswered=unanswered, fresh=shown, before=before)
+        return replace(report, manifests=found)
+
+    async def write_manifest(self) -> bool:
+        """Sync, then write the manifest of this ledger and send it; returns whether there was anything new to say.
+
+        Raises:
+            NotSynced: a relay did not show everything, or something is missing here; nothing was written.
+        """
+        report = await self.sync()
+        if not self._urls or not report.complete:
+            raise NotSynced("all memories are", report.problems)
+        written = await self.manifests.write()
+        await self.flush()
+        return written
+
+    async def accept_losses(self) -> int:
+        """As `StoreRelays.accept_losses`."""
+        count = await self.manifests.accept_losses()
+        self.wake()
+        return count
+
+    async def publish_relays(self) -> dict[str, str]:
+        """As `StoreRelays.publish`."""
+        from sense_memory.relay.sync.announcement import announced
+
+        published = announced(self._urls, self._signer, clock=self._clock, timeouts=self._usual_timeouts())
+        return await self._while_open(published)
+
+    def _first_trust(self, report: SyncReport) -> FirstTrust:
+        """How far the relays agreed that filled an empty ledger."""
+        from sense_memory.relay.sync.reports import FirstTrust
+
+        complete = [relay.url for relay in report.relays if relay.complete]
+        shown = [self._ledger.manifests.shown_by(url) for url in complete]
+        live = self._ledger.heads.live_ids().keys() & set().union(*shown)
+        return FirstTrust(len(self._urls), len(complete), sum(live <= slots for slots in shown))
 
     async def flush(self) -> SyncReport:
         """Push; pull first if a relay was never pulled completely, unless `offline_first`.
@@ -187,6 +241,21 @@ class Replication:
 
         timeouts = self._usual_timeouts()
         asked = holdings(self._urls, self._ledger, self._signer, clock=self._clock, timeouts=timeouts)
+        return await self._while_open(asked)
+
+    async def audit(self, *, full: bool, progress: Callable[[str, int], None] | None) -> list[RelayAudit]:
+        """What each relay holds of what it should, and beside that; `full` reads everything, whatever a relay claims."""
+        from sense_memory.relay.sync.audit import audit
+
+        asked = audit(
+            self._urls,
+            self._ledger,
+            self._signer,
+            full=full,
+            clock=self._clock,
+            timeouts=self._usual_timeouts(),
+            progress=progress or (lambda _url, _count: None),
+        )
         return await self._while_open(asked)
 
     async def ask(self, what: str, found: Callable[[], object] = lambda: False) -> bool:
@@ -319,10 +388,10 @@ class Replication:
         return counts
 
     async def _settle_after_pull(self) -> bool:
-        """Settle forks and publish accesses, after every reachable relay has shown everything.
+        """Settle forks, publish accesses and write the manifest, after every reachable relay has shown everything.
 
-        A recall sends nothing by itself: its access is published here, at most once an hour. Returns whether anything
-        was written.
+        A recall sends nothing by itself: its access is published here, at most once an hour. The manifest of this ledger
+        is written only if no relay is left out. Returns whether anything was written.
         """
         self._check_open()
         before = self._ledger.feed.cursor().seq
@@ -331,6 +400,9 @@ class Replication:
         if not 0 <= now - self._accesses_at < HOUR_SECONDS:
             self._accesses_at = now
             await self._publish_accesses()
+            await self.manifests.check()
+        if self._pool is not None and self._pool.shows_all:
+            await self.manifests.write_if_due()
         self._check_open()
         return self._ledger.feed.cursor().seq != before
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from sense_memory.ledger.copies import NOTHING_COUNTED, CopyCounts, quorum
+from sense_memory.ledger.manifests import NOTHING_CHECKED, ManifestCheck
 from sense_memory.ledger.relays import Remark
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
@@ -75,6 +77,8 @@ class Status:
         dated_ahead: the addresses whose newest version here is dated too far ahead of this clock to be edited before
             that date, each with the date, seconds since 1970.
         unflushed: how many entries of the log are in no page yet, so that relays do not get them.
+        manifests: what the manifests of other devices said about the memories here, when that was last checked.
+        copies: how many of the records here enough relays have acknowledged, and have shown.
     """
 
     npub: str
@@ -83,6 +87,8 @@ class Status:
     relays: tuple[RelayStatus, ...]
     dated_ahead: Mapping[str, int] = field(default_factory=dict)
     unflushed: int = 0
+    manifests: ManifestCheck = NOTHING_CHECKED
+    copies: CopyCounts = NOTHING_COUNTED
 
     @property
     def was_ever_complete(self) -> bool:
@@ -116,7 +122,15 @@ def has_mind(ledger: Ledger) -> bool:
     return bool(ledger.log_rows) or any(map(ledger.heads.is_live_beneath, pages))
 
 
-def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool | None, now: float) -> Status:
+def status_of(
+    public_key: str,
+    ledger: Ledger,
+    urls: Sequence[str],
+    pool: Pool | None,
+    now: float,
+    *,
+    min_acks: int | None = None,
+) -> Status:
     """The state of a store.
 
     Args:
@@ -125,6 +139,7 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
         urls: the relays.
         pool: of those relays; None where no relay was needed yet.
         now: seconds since 1970.
+        min_acks: how many relays must have a record; None for more than half of those elsewhere.
     """
     lines = []
     for url in urls:
@@ -151,4 +166,6 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
         slot.removeprefix(address.PREFIX).removeprefix(address.PERSONA): at for slot, at in ahead.items()
     }
     counts, path = ledger.counts_by_kind(SECTIONS), str(ledger.path or ":memory:")
-    return Status(npub(public_key), path, counts, tuple(lines), names, len(ledger.log_rows))
+    checked = ledger.manifests.last_check()
+    copies = ledger.manifests.copies(urls, quorum(urls, min_acks))
+    return Status(npub(public_key), path, counts, tuple(lines), names, len(ledger.log_rows), checked, copies)

@@ -12,6 +12,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 from sense_memory.memories import drafts
+from sense_memory.mind.records import MindRecords
+from sense_memory.mind.relay_list import RelayList
 from sense_memory.nostr import address
 
 
@@ -36,8 +38,23 @@ async def sync(
     if store.ledger.heads.uncovered_under(f"{address.PREFIX}{address.MIND}scene/"):
         await mind().scenes.sync()
         await mind().shares.refresh()
+    others = await _relays_listed(store, report)
     found = await drafts.edit_notices(store.ledger, store.reader, store.options.signer)
-    return replace(report, **asdict(found))
+    return replace(report, **asdict(found), found=tuple(others))
+
+
+async def _relays_listed(store: OpenStore, report: SyncReport) -> list[str]:
+    """Add the store's relays to the list of the agent's relays, and send it; returns the others of the list.
+
+    Without a complete answer the list is left as it is, because relays may have a newer one.
+    """
+    listed = RelayList(MindRecords(store))
+    urls = store.options.urls
+    has_answer = any(relay.complete for relay in report.relays)
+    if has_answer and await listed.add(urls, store.options.clock()):
+        await store.replication.flush()
+        store.check()
+    return await listed.others(urls)
 
 
 async def flush(store: OpenStore, mind: Callable[[], Mind]) -> SyncReport:

@@ -26,6 +26,7 @@ EMBEDDING: Final = "embed/"  # with a memory's path: the path of its vectors
 INTROSPECTION: Final = "introspection/"  # with seconds since 1970: the path of an introspection log
 MIND: Final = "mind/"  # prefix of the paths of the mind's records
 FILE: Final = "file/"  # with a hash of its project and name: the path of a mirrored file
+DEVICE: Final = "device/"  # with a device id: the path of its manifest; then a number: of a page of its list
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
 
 LOG_PAGES: Final = f"{PREFIX}{MIND}log/"  # prefix of the slots of the log's pages

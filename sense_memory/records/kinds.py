@@ -71,6 +71,11 @@ def _file_path(fields: Mapping[str, Any]) -> str:
     return address.file_path(fields["project"], fields["name"])
 
 
+def _device_path(fields: Mapping[str, Any]) -> str:
+    page = fields.get("page")
+    return f"{address.DEVICE}{fields['device']}" + ("" if page is None else f"/{page}")
+
+
 class RecordType(StrEnum):
     """A kind of record: the `type` field of its records, and its traits."""
 
@@ -156,6 +161,17 @@ class RecordType(StrEnum):
             prefix=address.FILE,
             counted_as="files",
             counted=("mirrored file", "mirrored files"),
+        ),
+    )
+    DEVICE = (
+        "sense-memory:device",
+        KindTraits(
+            ("device",),
+            _device_path,
+            prefix=address.DEVICE,
+            counted_as="manifests",
+            counted=("record of a manifest", "records of manifests"),
+            described="the manifest of a device",
         ),
     )
     TOMBSTONE = (

@@ -91,6 +91,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
             model, partly; see `mark_used`. Pruning then never deletes what was recalled or used. "recall": recalling
             it by its path alone, and pruning deletes by age alone, as the specification has it.
         search_forgotten: the default of `search(include_forgotten=…)`.
+        min_acks: how many relays elsewhere must have a memory to count as replicated; by default more than half of them.
         close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
             not wait. The rest is logged, and sent when a store of this ledger is next open.
         read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first
@@ -122,6 +123,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
         contradictions: ContradictionMode = "act",
         revive: ReviveRule = "use",
         search_forgotten: bool = False,
+        min_acks: int | None = None,
         close_timeout: float = LINGER_SECONDS,
         read_timeout: float | None = None,
         timeouts: Timeouts | None = None,
@@ -143,6 +145,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
             contradictions=arguments.contradictions(contradictions),
             revive=arguments.revive(revive),
             search_forgotten=search_forgotten,
+            min_acks=arguments.min_acks(min_acks),
             close_timeout=arguments.timeout(close_timeout, "close_timeout"),
             read_timeout=None if read_timeout is None else arguments.timeout(read_timeout, "read_timeout"),
             monotonic=time.monotonic,
@@ -580,7 +583,8 @@ class MemoryStore(PersonaNames, StoreLifetime):
         """What the ledger holds, and how far each relay is in step with it. No relay is asked."""
         store = self._open
         pool, now = store.replication.pool_in_use, self._options.clock()
-        return status_of(self.public_key, store.ledger, self.relays, pool, now)
+        min_acks = self._options.min_acks
+        return status_of(self.public_key, store.ledger, self.relays, pool, now, min_acks=min_acks)
 
     def has_mind(self) -> bool:
         """Whether `mind.search` has anything to search: entries of the log, or passages of the archive."""

@@ -24,6 +24,7 @@ def test_the_names_of_kinds_are_those_of_every_record_so_far():
         "embedding": Role.EMBEDDING,
         "mind": Role.MEMORY,
         "file": Role.MEMORY,
+        "device": Role.MEMORY,
         "tombstone": Role.TOMBSTONE,
     }
     assert KINDS == {kind.value: kind for kind in RecordType}
@@ -38,6 +39,8 @@ def test_the_names_of_kinds_are_those_of_every_record_so_far():
         ("embed/persona/people/facts/lisa", RecordType.EMBEDDING),
         ("mind/block/human", RecordType.MIND),
         ("file/0123456789abcdef0123456789abcdef", RecordType.FILE),
+        ("device/0a1b2c3d", RecordType.DEVICE),
+        ("device/0a1b2c3d/7", RecordType.DEVICE),
         ("elsewhere/x", None),
     ],
 )
@@ -53,8 +56,8 @@ def test_no_prefix_begins_another_so_every_path_has_one_kind():
 
 
 def test_what_is_counted_apart_has_a_name_and_words_and_a_place():
-    assert list(COUNTED) == ["logs", "embeddings", "mind", "files"]
-    assert list(SECTIONS) == ["logs", "mind", "files"]  # embeddings are counted by their role
+    assert list(COUNTED) == ["logs", "embeddings", "mind", "files", "manifests"]
+    assert list(SECTIONS) == ["logs", "mind", "files", "manifests"]  # embeddings are counted by their role
     assert all(all(kind.traits.counted) and kind.traits.prefix for kind in COUNTED.values())
 
 

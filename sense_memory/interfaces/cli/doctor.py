@@ -34,6 +34,7 @@ from sense_memory.interfaces.cli.output import relay_data
 from sense_memory.interfaces.cli.program import SETUP, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
 from sense_memory.interfaces.cli.sync import LOCAL, NOTHING_FOUND, kept, survival
+from sense_memory.interfaces.cli.withheld import manifest_lines
 from sense_memory.interfaces.shapes import shape_of, thing
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity
 
@@ -245,6 +246,8 @@ async def examine(invocation: Invocation) -> Findings:
         )
     if status is not None and (log := check_log(status)) is not None:
         found.append(log)
+    if status is not None:
+        found += check_manifests(status)
     found += check_hooks(settings, time.time())
     found.append(check_clock(status, time.time()))
     problems = {check.name: check.finding for check in relays if check.state is CheckState.FAIL}
@@ -296,6 +299,12 @@ async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Ch
             )
         )
     return checks, status
+
+
+def check_manifests(status: Status) -> list[Check]:
+    """Check whether everything is here that the manifests of other devices name; nothing if they name nothing."""
+    state = CheckState.WARN if status.manifests.is_alarming else CheckState.OK
+    return [Check("manifests", state, line) for line in manifest_lines(status.manifests)]
 
 
 def _there(settings: Settings, status: Status | None) -> Settings:

@@ -55,6 +55,7 @@ _MODULES: Final = {  # by command, in the order of `--help`: what a new user nee
     "palace": "palace.group",
     **{name: name for name in ("mind", "web", "mcp", "access", "api")},
     **dict.fromkeys(("sync", "watch", "status"), "sync"),
+    "audit": "audit",
     **dict.fromkeys(("relays", "relay"), "relays"),
     "backup": "backup",
     **dict.fromkeys(("export", "import"), "exchange"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -16,14 +18,16 @@ from sense_memory.interfaces.cli.invocation import (
     CommandFailed,
     ExitCode,
     Invocation,
+    no_relays,
     of,
     program,
     say,
     signer_of,
 )
+from sense_memory.interfaces.cli.operations import operation
 from sense_memory.interfaces.cli.output import relay_data, show_rows
 from sense_memory.interfaces.cli.program import RELAYS, app
-from sense_memory.interfaces.shapes import shape_of
+from sense_memory.interfaces.shapes import shape_of, thing
 from sense_memory.interfaces.text import as_json, quantity, quoted
 from sense_memory.operating_system import on_end
 
@@ -34,6 +38,20 @@ if TYPE_CHECKING:
     from sense_memory.config.relays import Preset
     from sense_memory.config.settings import Settings
     from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.store import MemoryStore
+
+
+@thing("published relays")
+@dataclass(frozen=True, slots=True)
+class PublishedRelays:
+    """The public list of relays.
+
+    Attributes:
+        answers: by relay why it did not take the list, or empty.
+    """
+
+    answers: dict[str, str]
+
 
 commands = app.group(
     "relays",
@@ -61,6 +79,8 @@ AllAgentsOption = Annotated[bool, flag("--all-agents", text="For all agents, not
         "sense-memory relays add --preset starter",
         "# A relay on this machine (see `sense-memory relay`), for all agents:",
         "sense-memory relays add ws://127.0.0.1:7447 --all-agents",
+        "# The relays that other machines of this agent use; it asks about each:",
+        "sense-memory relays add --found",
     )
 )
 def add(
@@ -71,6 +91,14 @@ def add(
         str | None,
         typer.Option(metavar="PRESET", help="Add the relays of this preset.", show_default=False),
     ] = None,
+    found: Annotated[
+        bool,
+        flag(
+            "--found",
+            text="Add relays that other machines of this agent use, as the last sync found them; each is asked about.",
+        ),
+    ] = False,
+    yes: Annotated[bool, flag("--yes", text="With --found: add all of them without asking.")] = False,
     all_agents: AllAgentsOption = False,
     _json: JsonOption = False,
 ) -> None:
@@ -83,9 +111,14 @@ def add(
     from sense_memory.nostr.relay_url import is_local, is_same_relay, relay_url
 
     invocation = of(context)
-    if (url is None) == (preset is None):
-        context.fail("give either a URL or --preset")
-    wanted = [relay_url(url)] if url is not None else list(_preset(preset or "").relays)
+    if [url is None, preset is None, not found].count(False) != 1:
+        context.fail("give either a URL or --preset, or --found")
+    if found:
+        wanted = _found(invocation, asks=not yes)
+        if not wanted:
+            return
+    else:
+        wanted = [relay_url(url)] if url is not None else list(_preset(preset or "").relays)
     settings = invocation.settings()
     name, saved = _saved(settings, all_agents=all_agents)
     there = saved if all_agents else [*saved, *_configured(settings)]
@@ -204,6 +237,42 @@ def list_presets(context: typer.Context, _json: JsonOption = False) -> None:
     show_rows(("preset", "what it is", "relays"), rows)
 
 
+def _found(invocation: Invocation, *, asks: bool) -> list[str]:
+    """The relays of other machines that the user agrees to; none of them was dialled."""
+    listed = invocation.run(lambda store: store.relays.found())
+    if not listed:
+        typer.echo(
+            "no other relays: the list in this agent's memory has none that are not used here", err=True
+        )
+        return []
+    if asks and not sys.stdin.isatty():
+        raise InvalidInput(
+            f"this would add {', '.join(listed)}; nothing was changed. Add --yes to use all of them, or add each by its URL"
+        )
+    return [url for url in listed if not asks or typer.confirm(f"use {url}?", default=False, err=True)]
+
+
+@operation(
+    commands,
+    "publish",
+    "sense-memory relays publish",
+    codes={3: "at least one relay did not take the list"},
+    shows=lambda found, _: show_rows(
+        ("relay", "answer"), [(url, why or "accepted") for url, why in found.answers.items()]
+    ),
+    ends_with=lambda found: ExitCode.NOT_REPLICATED if any(found.answers.values()) else 0,
+)
+async def publish(store: MemoryStore) -> PublishedRelays:
+    """Publish the list of relays of this agent where everybody can read it (NIP-65, kind 10002).
+
+    Nothing else publishes it: other machines of the agent find its relays in the encrypted list that `sync` keeps. Relays on
+    this machine are not in it. It replaces the list that the same key has published before.
+    """
+    if not store.relays:
+        raise no_relays()
+    return PublishedRelays(await store.relays.publish())
+
+
 def _preset(name: str) -> Preset:
     from sense_memory.config.relays import presets
 
@@ -266,6 +335,7 @@ def _cancelled(settings: Settings, relay: str) -> int:
 
     async def drop(signer: LocalSigner, path: Path) -> int:
         async with MemoryStore(signer, ledger=path, background=False) as store:
+            await store.relays.unlist(relay)
             return store.relays.drop(relay)
 
     try:

@@ -17,6 +17,7 @@ from sense_memory.interfaces.cli.invocation import ExitCode, no_relays, of, prog
 from sense_memory.interfaces.cli.output import relay_data, told_by
 from sense_memory.interfaces.cli.program import RELAYS, app
 from sense_memory.interfaces.cli.search import embedder_in_use, embedder_sentence
+from sense_memory.interfaces.cli.withheld import copies_line, found_lines, manifest_lines, trust_line
 from sense_memory.interfaces.shapes import shape_of, shown_path, thing
 from sense_memory.interfaces.text import age, as_json, local_time, one_line, quantity, quoted
 from sense_memory.operating_system import on_end
@@ -167,19 +168,24 @@ def _print_rounds(report: SyncReport, status: Status, lost: str, *, in_step: boo
     rows = [(Text(relay.url), _counts(relay, state), (f"{relay.seconds:.1f} s",)) for relay, state in rounds]
     show(count_table("relay", rows, ("time",), always=("new", "known", "sent")))
     show(Text())
+    is_whole = report.manifests.holds
     for relay, state in rounds:
-        show(Text(f"{relay.url}: {one_line(outcome(relay, state))}"))
+        words = outcome(relay, state)
+        if words.startswith("in step") and not is_whole:  # it may hold more than it shows
+            words = words.replace("in step", "in step with what is here", 1)
+        show(Text(f"{relay.url}: {one_line(words)}"))
     if lost:
         show(Text(lost))
     refused = _refusal(status)
     lacks_only_refused = refused and all(replace(relay, refused=0).in_step for relay in report.relays)
-    if not in_step and not lacks_only_refused:
+    if not in_step and not lacks_only_refused and is_whole:
         words = "Sync again when the cause is gone: not everything is in step. Nothing is lost; unsent events stay queued here."
         show(Text(words))
     if refused:
         show(Text(refused))
-    if trust := _trust(report, status):
-        show(Text(trust))
+    for words in filter(None, (_trust(report, status), trust_line(report.trust))):
+        show(Text(words))
+    show(*(Text(line) for line in (*manifest_lines(report.manifests), *found_lines(report.found))))
     if report.complete and not status.counts["events"]:
         where = "the relay holds" if len(rounds) == 1 else "the relays hold"
         show(Text(f"{NOTHING_FOUND}: {where} nothing of {status.npub}, and neither does this ledger."))
@@ -195,8 +201,8 @@ def _trust(report: SyncReport, status: Status) -> str:
     if len(report.relays) > 1:
         more = "sync again when the others answer"
     return (
-        "This ledger was empty, and one relay answered: everything that it shows is here. A second relay would show what "
-        f"this one has lost or left out; {more}."
+        "This ledger was empty, and one relay answered: everything that it shows is here, by trust on first use. A second "
+        f"relay would show what this one has lost or left out; {more}."
     )
 
 
@@ -289,6 +295,12 @@ def _print_status(status: Status, embedder: EmbedderInUse | None, scenes: Sequen
         show(*(Text(f"{url}: {one_line(note)}") for url, note in notes))
         if refused := _refusal(status):
             show(Text(refused))
+    show(
+        *(
+            Text(line)
+            for line in (*copies_line(status.copies, status.relays), *manifest_lines(status.manifests))
+        )
+    )
     show(*(Text(line) for scene in scenes for line in _scene_lines(scene)))
     show(Text(), Text(survival(status)))
 

@@ -203,6 +203,20 @@ _RELAYS: Final = {
             "relays": asked_relays,
         },
     ),
+    "relay.sync.reports.FirstTrust": Shape("trust on first use"),
+    "ledger.manifests.ManifestCheck": Shape(
+        "manifest check", plus={"here": "here", "holds": "holds", "is_alarming": "is_alarming"}
+    ),
+    "ledger.manifests.DeviceManifest": Shape("device manifest", plus={"is_set_back": "is_set_back"}),
+    "ledger.copies.MemoryCopies": Shape(
+        "memory copies",
+        without=("states",),
+        plus={"is_replicated": "is_replicated", "is_durable": "is_durable"},
+    ),
+    "ledger.copies.CopyCounts": Shape("copy counts"),
+    "relay.sync.audit.RelayAudit": Shape(
+        "relay audit", plus={"complete": "complete", "is_sound": "is_sound"}
+    ),
     "relay.sync.reports.RelayReport": Shape(
         "sync part",
         without=("url", "problem", "pulled", "paused_seconds"),

@@ -128,6 +128,11 @@ class Pool:
             return False
         return await self._act_on_pull()
 
+    @property
+    def shows_all(self) -> bool:
+        """Whether the last pull of every relay was complete, but for a journal that a relay hides."""
+        return all(link.last_pull_complete for link in self._links)
+
     def _raise_local_failure(self) -> None:
         """Raise a failure of this machine, which is no relay's fault and belongs in no relay's report."""
         for link in self._links:

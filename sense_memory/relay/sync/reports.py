@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from sense_memory.ledger.manifests import NOTHING_CHECKED, ManifestCheck
 from sense_memory.nostr.verdict import RelayOutcome
 from sense_memory.relay import log
 from sense_memory.relay.sync.walk import PullResult
@@ -101,6 +102,21 @@ class RelayReport:
 
 
 @dataclass(frozen=True, slots=True)
+class FirstTrust:
+    """How far relays agreed when a ledger that was empty before was first filled: trust on first use.
+
+    Attributes:
+        relays: how many relays are configured.
+        complete: how many of them showed everything they were asked for.
+        agreeing: how many of these showed every memory and journal entry that any of them showed.
+    """
+
+    relays: int
+    complete: int
+    agreeing: int
+
+
+@dataclass(frozen=True, slots=True)
 class SyncReport:
     """What a synchronisation did.
 
@@ -117,7 +133,11 @@ class SyncReport:
             this ledger as it stands: here before it was set back, or on a copy of it. Another text counts.
         unfit: paths of memories whose text leaves no room in an event for their accesses; the accesses stay on this
             machine.
-        is_first: whether the ledger was empty before. Then nothing here shows what the relays left out or have lost.
+        is_first: whether the ledger was empty before. Then nothing here shows what the relays left out or have lost, except
+            the manifests of other devices.
+        trust: how far the relays agreed, if the ledger was empty before; else None.
+        manifests: what the manifests of other devices say about the memories here.
+        found: relays that other machines of this agent use and this store does not; none of them was asked.
     """
 
     relays: tuple[RelayReport, ...] = ()
@@ -128,23 +148,35 @@ class SyncReport:
     unclaimed: tuple[str, ...] = ()
     unfit: tuple[str, ...] = ()
     is_first: bool = False
+    trust: FirstTrust | None = None
+    manifests: ManifestCheck = NOTHING_CHECKED
+    found: tuple[str, ...] = ()
 
     def continued_by(self, later: SyncReport) -> SyncReport:
         """This report joined with the report of a later synchronisation with the same relays."""
         both = zip(self.relays, later.relays, strict=True)
         relays = tuple(relay.continued_by(again) for relay, again in both)
         unfit = tuple(dict.fromkeys((*self.unfit, *later.unfit)))
-        return replace(later, relays=relays, unfit=unfit, is_first=self.is_first)
+        manifests = later.manifests if later.manifests.checked_at is not None else self.manifests
+        if self.manifests.lacking or self.manifests.relapsed:
+            relapsed = tuple(dict.fromkeys((*self.manifests.relapsed, *manifests.relapsed)))
+            manifests = replace(manifests, lacking=self.manifests.lacking, relapsed=relapsed)
+        whole = replace(later, relays=relays, unfit=unfit, manifests=manifests)
+        return replace(whole, is_first=self.is_first, trust=self.trust)
 
     @property
     def complete(self) -> bool:
-        """Whether there is a relay, and every relay showed everything it was asked for."""
-        return bool(self.relays) and all(relay.complete for relay in self.relays)
+        """Whether there is a relay, every relay showed everything it was asked for, and no manifest names more.
+
+        Relays that all hide the same memories, and the manifests that name these, are not found out.
+        """
+        answered = bool(self.relays) and all(relay.complete for relay in self.relays)
+        return answered and self.manifests.holds
 
     @property
     def in_step(self) -> bool:
-        """Whether there is a relay, and every relay holds the same events as the ledger."""
-        return bool(self.relays) and all(relay.in_step for relay in self.relays)
+        """Whether there is a relay, every relay holds the same events as the ledger, and no manifest names more."""
+        return bool(self.relays) and all(relay.in_step for relay in self.relays) and self.manifests.holds
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -207,6 +207,8 @@ relays add         | relays add RELAY
 relays list        | relays list
 relays remove      | relays remove RELAY
 relays presets     | relays presets
+audit              | --relay RELAY audit --heal
+relays publish     | --relay RELAY relays publish
 access             | access
 access code        | access code
 access revoke      | access revoke --all

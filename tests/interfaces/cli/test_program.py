@@ -383,7 +383,19 @@ def test_an_env_file_can_be_named(cli, tmp_path, nsec):
 # ── Secrets ─────────────────────────────────────────────────────────────────────────────
 
 
-NAMES_RELAYS = {"remember", "forget", "journal", "sync", "status", "doctor", "watch", "create", "delete"}
+NAMES_RELAYS = {
+    "remember",
+    "forget",
+    "journal",
+    "sync",
+    "audit",
+    "publish",
+    "status",
+    "doctor",
+    "watch",
+    "create",
+    "delete",
+}
 
 
 @pytest.mark.usefixtures("cheap", "whole_seconds")
@@ -418,6 +430,7 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("export",): [["all.jsonl"], ["-"]],
         ("import",): [["all.jsonl"], ["-"]],
         ("sync",): [[]],
+        ("audit",): [[]],
         ("watch",): [["--seconds", "0.3"]],
         ("status",): [[]],
         ("relay",): [["--port", relay.rpartition(":")[2]]],
@@ -427,6 +440,7 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("relays", "remove"): [["wss://a.example"]],
         ("relays", "list"): [[]],
         ("relays", "presets"): [[]],
+        ("relays", "publish"): [[]],
         ("agents",): [[]],
         ("mirror",): [["none"], ["."], ["--status"], ["--yes"]],
         ("install",): [["claude-code"], ["--list"], ["nonsense"]],

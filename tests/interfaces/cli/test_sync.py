@@ -62,8 +62,8 @@ def test_another_machine_with_the_same_key_gets_everything(agent, relay, tmp_pat
 def test_a_first_sync_rests_on_one_relay_and_says_so_once(agent, relay, start_relay, dead_relay):
     agent("--relay", relay, "remember", "k", "v")
     told = (
-        "\nThis ledger was empty, and one relay answered: everything that it shows is here. A second relay would show what "
-        "this one has lost or left out; add one with `sense-memory --ledger one.db relays add wss://relay.example`, then sync again.\n"
+        "\nThis ledger was empty, and one relay answered: everything that it shows is here, by trust on first use. A second "
+        "relay would show what this one has lost or left out; add one with `sense-memory --ledger one.db relays add wss://relay.example`, then sync again.\n"
     )
     one = ("--relay", relay, "--ledger", "one.db")
     assert agent(*one, "sync").stdout.endswith(told)
@@ -353,6 +353,8 @@ def test_status_as_json(agent, relay):
         "scenes",
         "dated_ahead",
         "unflushed",
+        "manifests",
+        "copies",
         "memories",
         "journal_entries",
         "drafts",
@@ -467,6 +469,7 @@ def test_the_counts_of_status_add_up(agent):
         "embeddings": 0,
         "files": 0,
         "mind": 0,
+        "manifests": 0,
         "events": 8,
         "older": 2,
         "tombstones": 1,

@@ -81,6 +81,7 @@ def _data(found: MemoryProfile) -> dict[str, Any]:
             relay_data(url, copy={"held": int(delivery.is_held(state)), "states": {state: 1}})
             for url, state in found.holders.items()
         ],
+        "copies": shape_of(found.copies),
     }
 
 
@@ -123,7 +124,8 @@ async def show(
         history = []
     known = store.relays.holders(memory.event_id)
     holders = {url: known.get(url, "queued") for url in store.relays}
-    return MemoryProfile(memory, tuple(history), tuple(links_of(memory, everything)), holders)
+    copies = store.relays.copies(memory.event_id)
+    return MemoryProfile(memory, tuple(history), tuple(links_of(memory, everything)), holders, copies)
 
 
 _WHICH = "DOMAIN/FACET/KEY, or a KEY that no other memory has."

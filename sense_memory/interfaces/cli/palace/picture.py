@@ -27,6 +27,7 @@ from sense_memory.limits import (
     MAX_HALFLIFE_DAYS,
 )
 from sense_memory.models import State
+from sense_memory.nostr.relay_url import is_local
 from sense_memory.palace.lifecycle import current_relevance, state_at
 
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sense_memory.interfaces.cli.palace.shapes import DrawnDomain, DrawnFacet, Insight, MemoryProfile
+    from sense_memory.ledger.copies import MemoryCopies
     from sense_memory.models import PersonaMemory
     from sense_memory.palace.search import PersonaHit
 
@@ -168,6 +170,15 @@ _HOLDING: Final[Mapping[str, str]] = {
 }
 
 
+def _copies(copies: MemoryCopies) -> list[tuple[str, str]]:
+    """Whether enough relays elsewhere have it; nothing where none of its relays is elsewhere."""
+    if all(map(is_local, copies.states)):
+        return []
+    words = "replicated" if copies.is_replicated else "not replicated"
+    read = "durable" if copies.is_durable else f"read back from {copies.shown}"
+    return [("copies", f"{words}: {copies.acks} of {copies.min_acks} relays elsewhere needed; {read}")]
+
+
 def print_life(found: MemoryProfile, now: float, versions: int) -> None:
     """One memory with all its details.
 
@@ -182,7 +193,7 @@ def print_life(found: MemoryProfile, now: float, versions: int) -> None:
     out.print(Text(safe(memory.value).rstrip("\n")), soft_wrap=not out.is_terminal)
     out.print()
     relays = [("relay", f"{url} {_HOLDING.get(state, state)}") for url, state in found.holders.items()]
-    _print_rows(out, [*facts(memory, now), *relays])
+    _print_rows(out, [*facts(memory, now), *relays, *_copies(found.copies)])
     out.print()
     for row in picture(memory, now, width=min(out.width - 1, _MAX_WIDTH), is_ascii=shows_ascii_only(out)):
         line = Text.assemble(*row)

@@ -15,6 +15,7 @@ from sense_memory.limits import ACTIVE_ABOVE, DAY_SECONDS, FADING_FROM, FORGOTTE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from sense_memory.ledger.copies import MemoryCopies
     from sense_memory.memories.history import Version
     from sense_memory.models import PersonaMemory
 
@@ -178,12 +179,13 @@ class MemoryLink:
 
 @dataclass(frozen=True, slots=True)
 class MemoryProfile:
-    """All details to show of one memory. `holders` gives the state of its event at each relay."""
+    """All details to show of one memory. `holders` gives the state of its event at each relay, `copies` counts them."""
 
     memory: PersonaMemory
     versions: tuple[Version, ...]
     links: tuple[MemoryLink, ...]
     holders: dict[str, str]
+    copies: MemoryCopies
 
 
 def links_of(memory: PersonaMemory, everything: Sequence[PersonaMemory]) -> list[MemoryLink]:
