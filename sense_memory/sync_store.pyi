@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
+from sense_memory import arguments
 from sense_memory.arguments import (
     ContradictionMode,
     MemoryFields,
@@ -96,6 +97,8 @@ class SyncMemoryStore:
             model, partly; see `mark_used`. Pruning then never deletes what was recalled or used. "recall": recalling
             it by its path alone, and pruning deletes by age alone, as the specification has it.
         search_forgotten: the default of `search(include_forgotten=…)`.
+        addresses: "readable", or "private": relays see keyed hashes of names. Both are always read.
+        pad_sizes, send_jitter: pad texts to 1, 4, 16 or 40 KiB (by default if private); wait 0 to 120 s before sending.
         close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
             not wait. The rest is logged, and sent when a store of this ledger is next open.
         read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first
@@ -134,6 +137,9 @@ class SyncMemoryStore:
         contradictions: ContradictionMode = "act",
         revive: ReviveRule = "use",
         search_forgotten: bool = False,
+        addresses: arguments.AddressMode = "readable",
+        pad_sizes: bool | None = None,
+        send_jitter: float = 0.0,
         close_timeout: float = ...,
         read_timeout: float | None = None,
         timeouts: Timeouts | None = None,

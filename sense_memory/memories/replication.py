@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -55,6 +56,7 @@ class Replication:
         timeouts: the timeouts of each connection; None for the defaults.
         offline_first: send even to relays that were never pulled completely.
         read_timeout: the longest time in seconds that `ask` waits; None to wait until every relay answered or failed.
+        send_jitter: seconds, at most, that the background waits before it sends what was written.
         persona: gives the palace memories, which are made when they are first needed.
         has_persona: whether the palace memories were made.
         warn: called with a sentence about a relay that will refuse a memory.
@@ -72,6 +74,7 @@ class Replication:
         timeouts: Timeouts | None,
         offline_first: bool,
         read_timeout: float | None,
+        send_jitter: float,
         persona: Callable[[], Persona],
         has_persona: Callable[[], bool],
         warn: Callable[[str], None],
@@ -79,7 +82,7 @@ class Replication:
         self._signer, self._ledger, self._reader, self._writer = signer, ledger, reader, writer
         self._urls, self._clock, self._warn = urls, clock, warn
         self._timeouts, self._offline_first = timeouts, offline_first
-        self._read_timeout = read_timeout
+        self._read_timeout, self._send_jitter = read_timeout, send_jitter
         self._persona, self._has_persona = persona, has_persona
         self._pool: Pool | None = None
         self._waiting: set[asyncio.Future[Any]] = set()  # calls that wait for relays
@@ -103,6 +106,7 @@ class Replication:
                 timeouts=self._usual_timeouts(),
                 offline_first=self._offline_first,
                 act_on_pull=self._settle_after_pull,
+                send_delay=lambda: random.SystemRandom().uniform(0.0, self._send_jitter),
             )
         return self._pool
 

@@ -91,6 +91,8 @@ class MemoryStore(PersonaNames, StoreLifetime):
             model, partly; see `mark_used`. Pruning then never deletes what was recalled or used. "recall": recalling
             it by its path alone, and pruning deletes by age alone, as the specification has it.
         search_forgotten: the default of `search(include_forgotten=…)`.
+        addresses: "readable", or "private": relays see keyed hashes of names. Both are always read.
+        pad_sizes, send_jitter: pad texts to 1, 4, 16 or 40 KiB (by default if private); wait 0 to 120 s before sending.
         close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
             not wait. The rest is logged, and sent when a store of this ledger is next open.
         read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first
@@ -122,6 +124,9 @@ class MemoryStore(PersonaNames, StoreLifetime):
         contradictions: ContradictionMode = "act",
         revive: ReviveRule = "use",
         search_forgotten: bool = False,
+        addresses: arguments.AddressMode = "readable",
+        pad_sizes: bool | None = None,
+        send_jitter: float = 0.0,
         close_timeout: float = LINGER_SECONDS,
         read_timeout: float | None = None,
         timeouts: Timeouts | None = None,
@@ -143,6 +148,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
             contradictions=arguments.contradictions(contradictions),
             revive=arguments.revive(revive),
             search_forgotten=search_forgotten,
+            shown=arguments.shown_to_relays(addresses, pad_sizes, send_jitter),
             close_timeout=arguments.timeout(close_timeout, "close_timeout"),
             read_timeout=None if read_timeout is None else arguments.timeout(read_timeout, "read_timeout"),
             monotonic=time.monotonic,
