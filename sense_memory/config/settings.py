@@ -187,8 +187,7 @@ class Settings:
             "embedder": sources.embedder(embedder),
             "share_embeddings": sources.switch("share_embeddings", share_embeddings),
             "model": sources.model(model),
-            **_rules(sources, contradictions, revive, proposals),
-            "search_forgotten": sources.switch("search_forgotten", search_forgotten),
+            **_rules(sources, contradictions, revive, proposals, search_forgotten),
             **_shown_to_relays(sources, addresses, pad_sizes, send_jitter),
         }
         return cls._of(found, env_path, relay_origins)
@@ -217,10 +216,15 @@ def _config_values(configs: Mapping[str, Mapping[str, Any]], agent: str) -> dict
 
 
 def _rules(
-    sources: Sources, contradictions: str | None, revive: str | None, proposals: str | None
+    sources: Sources,
+    contradictions: str | None,
+    revive: str | None,
+    proposals: str | None,
+    search_forgotten: str | None,
 ) -> dict[str, SettingValue[Any]]:
     """The settings of what a memory does by itself, by name."""
     return {
+        "search_forgotten": sources.switch("search_forgotten", search_forgotten),
         "contradictions": sources.choice("contradictions", contradictions, CONTRADICTION_MODES),
         "revive": sources.choice("revive", revive, REVIVALS),
         "proposals": sources.choice("proposals", proposals, PROPOSAL_MODES),

@@ -21,7 +21,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from sense_memory.ledger.roles import ROLES
+from sense_memory.ledger.heads import beneath
+from sense_memory.ledger.roles import IS_CONTENT, ROLES
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, Event
 
@@ -176,6 +177,39 @@ class Places:
             self._db.rows_in("SELECT slot, mark_at FROM slots WHERE slot IN ", slots)
         )
         return {slots[slot]: mark for slot, mark in found.items()}
+
+    def was_handed_out(self, slot: str, tag: str) -> bool:
+        """Whether an event at a d-tag of a slot may be at a relay, or in an export.
+
+        Where no such event is stored any more, it may be if this ledger ever had a relay.
+        """
+        rows = self._db.rows(
+            "SELECT e.body, u.event IS NULL FROM events e LEFT JOIN unsent u ON u.event = e.seq "
+            "WHERE e.slot = ? AND e.quarantined = 0",
+            slot,
+        )
+        there = [is_sent for body, is_sent in rows if Event.restored(body).d_tag == tag]
+        return any(there) if there else self._db.row("SELECT 1 FROM relays LIMIT 1") is not None
+
+    def settle(self, place: SlotPlace) -> None:
+        """Note that nothing has to be removed at a place, because nothing ever got there."""
+        with self._db.transaction():
+            vacate(self._db, place.tag, place.at)
+
+    def heads(self, skipped: str) -> list[tuple[str, int, str]]:
+        """Slot, seq and d-tag of every head with an address that relays hold until it is removed.
+
+        Args:
+            skipped: the prefix of slots to leave out.
+        """
+        rows = self._db.rows(
+            "SELECT s.slot, e.seq, e.body FROM slots s JOIN events e ON e.seq = s.head "
+            f"WHERE e.kind = ? AND e.{IS_CONTENT} AND s.slot >= ? AND s.slot < ? AND NOT (s.slot >= ? AND s.slot < ?)",
+            KIND_APP_DATA,
+            *beneath(address.PREFIX),
+            *beneath(skipped),
+        )
+        return [(slot, seq, Event.restored(body).d_tag or "") for slot, seq, body in rows]
 
     def in_state(self, state: PlaceState) -> list[SlotPlace]:
         """The places about which something is to be done."""

@@ -12,6 +12,7 @@ import random
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sense_memory.errors import InvalidInput, LedgerError, NotSynced, StoreClosed
@@ -23,9 +24,11 @@ from sense_memory.plain_text import printable
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
+    from sense_memory.arguments import AddressMode
     from sense_memory.ledger import Ledger
+    from sense_memory.memories.address_moves import AddressMoves, AddressPlan
     from sense_memory.memories.persona.persona import Persona
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
@@ -331,6 +334,7 @@ class Replication:
         self._check_open()
         before = self._ledger.feed.cursor().seq
         await self.settle_forks()
+        await self.address_moves().tidy(self._reader.addresses.mode)
         now = self._clock()
         if not 0 <= now - self._accesses_at < HOUR_SECONDS:
             self._accesses_at = now
@@ -353,6 +357,29 @@ class Replication:
             from sense_memory.memories.shared_embeddings import forget
 
             await forget(self._writer, [slot.removeprefix(address.PREFIX) for slot in orphans])
+
+    def address_moves(self) -> AddressMoves:
+        """Moves records between addresses."""
+        from sense_memory.memories.address_moves import AddressMoves
+
+        return AddressMoves(self._ledger, self._reader, self._writer, self._urls)
+
+    async def switch_addresses(
+        self, mode: AddressMode, without: Collection[str], progress: Callable[[str, int], None]
+    ) -> AddressPlan:
+        """Move every record to its address in a mode, and vacate what relays have shown there; returns what is left.
+
+        From now on this store writes in this mode.
+        """
+        moves = self.address_moves()
+        await self.sync()
+        self._reader.addresses.mode = mode
+        await moves.copy_all(mode, partial(progress, "written"))
+        for _ in range(2 if self._urls else 0):  # the first sends the copies, the second reads them back
+            await self.sync()
+        if await moves.vacate(mode, partial(progress, "removed"), without=without):
+            await self.sync()
+        return await moves.plan(mode, without=without)
 
     async def _publish_accesses(self) -> list[str]:
         """Publish the accesses that are due; returns the paths of memories whose accesses do not fit an event."""
