@@ -54,6 +54,7 @@ _MODULES: Final = {  # by command, in the order of `--help`: what a new user nee
     **{name: name for name in ("mind", "web", "mcp", "access", "api")},
     **dict.fromkeys(("sync", "watch", "status"), "sync"),
     **dict.fromkeys(("relays", "relay"), "relays"),
+    "addresses": "addresses",
     "backup": "backup",
     **dict.fromkeys(("export", "import"), "exchange"),
     "mirror": "mirror",
