@@ -38,7 +38,7 @@ class PlaceState(IntEnum):
 
     IN_ORDER = 0
     LEFT_OVER = 1  # an event there is not the head, and has not been removed
-    UNDERMINED = 2  # the head lies there, and was removed there: it must be written again
+    UNDERMINED = 2  # the head lies there, and relays do not keep it there: it must be written again
 
 
 class SlotPlace(NamedTuple):
@@ -52,7 +52,7 @@ class SlotPlace(NamedTuple):
 _MARK: Final = "coalesce((SELECT mark_at FROM slots v WHERE v.slot = '=' || places.tag), -1)"
 _STATES: Final = (
     f"UPDATE places SET state = CASE WHEN tag <> ?1 THEN at > {_MARK} "
-    f"ELSE iif(?2 AND at <= {_MARK}, {int(PlaceState.UNDERMINED)}, 0) END WHERE slot = ?3"
+    f"ELSE iif(?2 AND (at <= {_MARK} OR at > ?3), {int(PlaceState.UNDERMINED)}, 0) END WHERE slot = ?4"
 )
 _PUT: Final = (
     "INSERT INTO places (tag, slot, at) VALUES (?, ?, ?) "
@@ -79,7 +79,9 @@ def list_place(db: Database, tag: str, slot: str) -> None:
     db.execute(_PUT, tag, slot, -1)
 
 
-def record_place(db: Database, event: Event, slot: str, mark_before: int) -> None:
+def record_place(
+    db: Database, event: Event, slot: str, mark_before: int, *, is_doubtful: bool = False
+) -> None:
     """List the place of an event that has just been filed at a slot.
 
     Args:
@@ -87,12 +89,13 @@ def record_place(db: Database, event: Event, slot: str, mark_before: int) -> Non
         event: the event, at whichever address of the slot.
         slot: the slot.
         mark_before: the slot's mark before the event was filed, or -1.
+        is_doubtful: whether relays prefer the event to the head, which it does not replace here.
     """
     tag = event.d_tag if event.kind == KIND_APP_DATA else None
     if tag is None or address.is_vacated_slot(slot):
         return
     is_listed = db.row("SELECT 1 FROM places WHERE slot = ? LIMIT 1", slot) is not None
-    if not is_listed and address.filed_tag(tag) == slot:
+    if not (is_listed or is_doubtful) and address.filed_tag(tag) == slot:
         return
     if not is_listed and mark_before >= 0:  # earlier events had the readable d-tag, or one would be listed
         db.execute(_PUT, slot, slot, mark_before)
@@ -102,9 +105,13 @@ def record_place(db: Database, event: Event, slot: str, mark_before: int) -> Non
 
 def judge(db: Database, slot: str) -> None:
     """Note what is to be done about the places of a slot, after its head or a place changed."""
-    head = db.row("SELECT e.body, e.role FROM slots s JOIN events e ON e.seq = s.head WHERE s.slot = ?", slot)
+    head = db.row(
+        "SELECT e.body, e.role, e.created_at FROM slots s JOIN events e ON e.seq = s.head WHERE s.slot = ?",
+        slot,
+    )
     tag = "" if head is None else Event.restored(head[0]).d_tag or ""
-    db.execute(_STATES, tag, head is not None and not ROLES[head[1]].is_removal, slot)
+    is_there = head is not None and not ROLES[head[1]].is_removal
+    db.execute(_STATES, tag, is_there, -1 if head is None else head[2], slot)
 
 
 def vacate(db: Database, tag: str, until: int) -> None:

@@ -158,7 +158,8 @@ def file_event(db: Database, filed: FiledEvent, context: FilingContext) -> tuple
         places.record_place(db, event, filed.slot, state.mark_at)
         return result, kept
     result, kept = _file_version(db, filed, state, context)
-    places.record_place(db, event, filed.slot, state.mark_at)
+    is_outranked = result is FilingResult.STALE and not state.has_tombstone and state.wins(event)
+    places.record_place(db, event, filed.slot, state.mark_at, is_doubtful=is_outranked)
     _end_vacating(db, event)
     if not context.knows and filed.role.has_origin:
         is_doubtful = result is FilingResult.STALE or state.has_tombstone or state.until != _NEVER

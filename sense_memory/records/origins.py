@@ -72,7 +72,11 @@ def original_of(record: Record) -> tuple[int, str] | None:
 def copy_of(record: Record, event: Event) -> Record:
     """The record of an event, to be written again at another d-tag as what it is: the same version of the memory."""
     original = original_of(record) or (event.created_at, event.id)
-    return replace(record, fields={**record.fields, COPY_OF: list(original)})
+    fields = {**record.fields, COPY_OF: list(original)}
+    if _says_edits(record):  # the text is the original's, whichever device wrote it
+        origin = origin_of(record, event.id, event.created_at)
+        fields["said"] = [origin.device, origin.count, origin.said_at, origin.said]
+    return replace(record, fields=fields)
 
 
 def as_edit(record: Record) -> Record:

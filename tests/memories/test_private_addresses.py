@@ -9,6 +9,7 @@ import os
 import random
 import re
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -104,6 +105,37 @@ async def test_with_readable_addresses_a_relay_sees_names_and_lengths(opened, cl
 
     assert {"sense-memory/secret-name", "sense-memory/persona/people/secret-facet/lisa"} <= set(tags_of(dump))
     assert len({len(event["content"]) for event in dump}) > 3
+
+
+async def lines_held(mode, clock):
+    """What a relay holds of four records, a line for each event, as docs/private-addresses.md shows it."""
+    async with EmbeddedRelay(clock=clock) as relay:
+        options = {"ledger": ":memory:", "background": False, "clock": clock, "addresses": mode}
+        async with MemoryStore(LocalSigner.generate(), [relay.url], **options) as store:
+            await store.remember("user_timezone", "America/Vancouver")
+            await store.persona_remember(
+                "people", "facts", "lisa", "artist, teaches workshops", themes=["art"]
+            )
+            await store.mind.blocks.create("human", value="Lisa paints")
+            await store.journal("Lisa asked for the studio's hours.")
+            await store.sync()
+            dump = await held_by(relay)
+    dump.sort(key=lambda event: (event["kind"], len(event["content"])))
+    return [
+        (str(event["kind"]), *(tag[1] for tag in event["tags"]), str(len(event["content"]))) for event in dump
+    ]
+
+
+@pytest.mark.parametrize("mode", ["readable", "private"])
+async def test_the_page_of_the_docs_shows_what_a_relay_holds(mode, clock):
+    page = (Path(__file__).parents[2] / "docs" / "private-addresses.md").read_text(encoding="utf-8")
+    shown = page.partition(f"<!-- dump {mode} -->\n```text\n")[2].partition("```")[0]
+    held = await lines_held(mode, clock)
+
+    def masked(rows):
+        return [[re.sub("[0-9a-f]{64}", "HEX", word) for word in row] for row in rows]
+
+    assert masked(line.split() for line in shown.splitlines()) == masked(held)
 
 
 async def test_a_private_d_tag_is_an_hmac_of_the_path_under_the_oldest_key(opened):
@@ -309,10 +341,9 @@ async def test_a_memory_is_switched_and_back_and_its_old_addresses_are_gone(open
 
 async def test_old_addresses_are_left_until_every_relay_has_shown_the_new_ones(opened, clock):
     async with EmbeddedRelay(clock=clock) as relay:
-        async with EmbeddedRelay(clock=clock) as gone:
-            async with opened("a", relay, gone) as store:
-                await store.remember("tz", "Rome")
-                await store.sync()
+        async with EmbeddedRelay(clock=clock) as gone, opened("a", relay, gone) as store:
+            await store.remember("tz", "Rome")
+            await store.sync()
         async with opened("a", relay, gone, read_timeout=1) as store:
             clock.advance(60)
             done = await store.relays.switch_addresses("private")
@@ -352,6 +383,23 @@ async def test_an_edit_of_another_device_wins_over_the_copy_that_did_not_know_it
             assert (await store.recall("tz")).value == "Oslo"
             assert (await store.persona_recall("people", "facts", "lisa"))[0].value == "painter"
         assert await one.drafts() == []
+
+
+async def test_an_edit_wins_over_a_copy_that_relays_prefer_at_its_own_address(opened, clock):
+    """A copy back to the readable address is dated later than the edit there, so a relay drops the edit."""
+    async with EmbeddedRelay(clock=clock) as relay, opened("a", relay) as one, opened("b", relay) as two:
+        await one.remember("tz", "Rome")
+        await one.sync()
+        await two.sync()
+        clock.advance(60)
+        await two.remember("tz", "Oslo")
+        for mode in ("private", "readable"):
+            clock.advance(60)
+            await one.relays.switch_addresses(mode)
+        for store in (two, one, two, one):
+            clock.advance(5)
+            await store.sync()
+        assert [(await store.recall("tz")).value for store in (one, two)] == ["Oslo", "Oslo"]
 
 
 async def test_what_another_device_forgot_meanwhile_stays_forgotten(opened, clock):
@@ -450,19 +498,20 @@ async def test_a_switch_that_dies_at_any_step_goes_on_where_it_was(opened, clock
 
 # ── The game ────────────────────────────────────────────────────────────────────────────
 
-MOVE = st.tuples(
-    st.sampled_from(("write", "write", "palace", "forget", "sync", "sync", "switch")),
-    st.integers(0, 1),
-    st.sampled_from(("a", "b")),
-)
-
 
 async def play(moves, modes):
     """The memories of two devices after some moves, all syncs done; `modes` are their addresses, None for no switches."""
     clock, signer = FakeClock(), LocalSigner.generate()
     async with EmbeddedRelay(clock=clock) as relay:
         stores = [
-            MemoryStore(signer, [relay.url], ledger=":memory:", background=False, clock=clock, addresses=mode or "readable")
+            MemoryStore(
+                signer,
+                [relay.url],
+                ledger=":memory:",
+                background=False,
+                clock=clock,
+                addresses=mode or "readable",
+            )
             for mode in modes
         ]
         async with stores[0], stores[1]:
@@ -498,7 +547,7 @@ async def play(moves, modes):
             return found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 2018])
 async def test_devices_in_different_modes_end_as_devices_in_one_mode_do(seed):
     """The oracle is the same game with readable addresses alone."""
     rng = random.Random(seed)
@@ -508,8 +557,8 @@ async def test_devices_in_different_modes_end_as_devices_in_one_mode_do(seed):
     mixed = await play(moves, ("private", "readable"))
     assert mixed[0] == mixed[1]
     assert [flat for flat, _ in mixed] == [flat for flat, _ in plain]
-    assert [{path.split("~")[0] for path in palace} for _, palace in mixed] == [
-        {path.split("~")[0] for path in palace} for _, palace in plain
+    assert [sorted(palace.values()) for _, palace in mixed] == [
+        sorted(palace.values()) for _, palace in plain
     ]
 
 
