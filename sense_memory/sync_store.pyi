@@ -12,6 +12,7 @@ from typing import Any, BinaryIO, Self
 
 from sense_memory import arguments
 from sense_memory.arguments import (
+    AddressMode,
     ContradictionMode,
     MemoryFields,
     PlanName,
@@ -22,6 +23,7 @@ from sense_memory.arguments import (
 from sense_memory.config.model_choice import ModelChoice
 from sense_memory.ledger.rescue import RescueReport
 from sense_memory.loop_thread import BlockingContext, BlockingIterator, LoopThread
+from sense_memory.memories.address_moves import AddressPlan
 from sense_memory.memories.backup import ImportReport
 from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
 from sense_memory.memories.history import Version
@@ -560,6 +562,29 @@ class SyncStoreRelays(tuple[str, ...]):
         A relay that fails raises no error. All relays are asked at once, for a minute at most. The result is what the
         relay claims: exact if it compares sets (NIP-77), a number if it counts (NIP-45), and unknown otherwise. Only
         `sync(full=True)` reads everything back.
+        """
+    def switch_addresses(
+        self,
+        mode: AddressMode,
+        *,
+        dry_run: bool = False,
+        without: Iterable[str] = (),
+        progress: Callable[[str, int], None] = ...,
+    ) -> AddressPlan:
+        """Move everything from readable to private addresses, or back; returns what is left to do.
+
+        From now on, this store writes at addresses of this mode; set `addresses` for stores that are opened later. Each
+        memory is written again at its new address. What lies at an old address is removed once every relay has shown what
+        replaced it. A call that was stopped can be repeated; so can one after which something is left.
+
+        Args:
+            mode: "readable" or "private".
+            dry_run: only say what would be done, by what this ledger holds.
+            without: URLs of relays that need not show anything, because they are gone.
+            progress: called with "written" or "removed", and the number of addresses done so far.
+
+        Raises:
+            InvalidInput: no such mode; nothing was changed.
         """
     def drop(self, url: str) -> int:
         """Discard the queue and the pull position of a relay that this store no longer uses.
