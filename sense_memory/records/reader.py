@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
@@ -259,12 +260,28 @@ class Reader:
         """File events, after reading every version that the events may remove or replace."""
 
         async def attempt() -> Sequence[FilingResult]:
-            origins = await self.origins(filed)
+            items = self._with_slots(filed)
+            origins = await self.origins(items)
             return await self._ledger.write(
-                self._ledger.file_events, filed, relay, self._clock(), origins=origins
+                self._ledger.file_events, items, relay, self._clock(), origins=origins
             )
 
         return await retry_while_moved(attempt)
+
+    def _with_slots(self, filed: Sequence[FiledEvent]) -> Sequence[FiledEvent]:
+        """Events, of which deletions know the slots of the private d-tags that they name, if anything here does."""
+        requests = {index: item for index, item in enumerate(filed) if item.role.is_request}
+        if not requests:
+            return filed
+        there = {item.event.d_tag: item.slot for item in filed if not address.is_vacated_slot(item.slot)}
+        found = list(filed)
+        for index, item in requests.items():
+            named = [address.d_tag_of(one, item.event.pubkey) for one in item.event.tag_values("a")]
+            private = [tag for tag in named if tag is not None and address.is_private(tag)]
+            slots = {tag: there.get(tag) or self._ledger.places.slot_at(tag) for tag in private}
+            known = {tag: slot for tag, slot in slots.items() if slot != tag}
+            found[index] = replace(item, tags=known | dict(item.tags))
+        return found
 
     async def file_quarantined(self) -> int:
         """File the quarantined events that are due; returns how many."""
@@ -276,10 +293,9 @@ class Reader:
         ]
         if not waiting:
             return 0
-        origins = await self.origins(waiting)
-        return await self._ledger.write(
-            self._ledger.file_quarantined, self._clock(), waiting, origins=origins
-        )
+        items = self._with_slots(waiting)
+        origins = await self.origins(items)
+        return await self._ledger.write(self._ledger.file_quarantined, self._clock(), items, origins=origins)
 
     async def origins(
         self, filed: Sequence[FiledEvent], known: Mapping[bytes, Origin] | None = None

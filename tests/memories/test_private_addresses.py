@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 import json
 import os
 import random
@@ -226,6 +227,31 @@ async def test_an_event_at_the_private_address_of_another_path_is_misfiled(opene
     without = await signer.sign(Unsigned(1_800_000_000, KIND_APP_DATA, (("d", elsewhere),), plain.content))
     with pytest.raises(MisfiledError):
         await envelope.open_event(signer, without, keys)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_a_deletion_by_another_client_of_a_private_address_is_understood(
+    opened, clock, signer, is_known
+):
+    """It says nothing inside; the event at the address does, whether it arrived before or with the deletion."""
+    async with EmbeddedRelay(clock=clock) as relay, opened("a", relay, addresses="private") as one:
+        await one.remember("tz", "Rome")
+        await one.sync()
+        tag = ledger_of(one).head("sense-memory/tz").event().d_tag
+        old = [event for event in await held_by(relay) if tag in tags_of([event])]
+        clock.advance(30)
+        request = envelope.deletion(signer.public_key, (tag,), (), int(clock()))
+        async with EmbeddedRelay(clock=clock) as other, opened("b", other) as two:
+            for event in (*old, (await signer.sign(request)).as_json()):
+                await sent_to(other, event)
+                if is_known:
+                    await two.sync()
+            await two.sync()
+            assert await two.recall("tz") is None
+            lines = b"".join(json.dumps(event).encode() + b"\n" for event in old)
+            async with opened("c") as three:
+                await three.import_(io.BytesIO(lines + (await signer.sign(request)).body() + b"\n"))
+                assert await three.recall("tz") is None
 
 
 async def test_an_event_that_does_not_repeat_its_d_tag_is_checked_by_the_key(signer):
