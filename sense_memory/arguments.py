@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Required, TypedDict, TypeVar, cast, get_args
 
 from sense_memory.errors import InvalidInput, InvalidRelayUrl, InvalidSetting
-from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_LINGER_SECONDS
+from sense_memory.limits import MAX_FUTURE_SECONDS, MAX_LINGER_SECONDS, MAX_SEND_JITTER_SECONDS
 from sense_memory.plain_text import printable
 
 
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
 _FunctionT = TypeVar("_FunctionT", bound="Callable[..., Any]")
 
 ReviveRule = Literal["use", "recall"]  # what revives a memory; the first is the default
+AddressMode = Literal["readable", "private"]  # the names that relays see; the first is the default
 ContradictionMode = Literal["act", "suggest", "off"]  # the first is the default
 SearchedPart = Literal["palace", "journal", "flat", "file"]
 StateName = Literal["active", "fading", "forgotten", "dissolved"]
 PlanName = Literal["free", "keep", "self_hosted"]
+ADDRESS_MODES: Final[tuple[AddressMode, ...]] = get_args(AddressMode)
 REVIVALS: Final = get_args(ReviveRule)
 PROPOSAL_MODES: Final = ("review", "accept", "off")  # what hooks do with proposals; the first is the default
 CONTRADICTION_MODES: Final[tuple[ContradictionMode, ...]] = get_args(ContradictionMode)
@@ -219,6 +222,36 @@ def timeout(seconds: object, name: str) -> float:
             name, "argument", f"must be a number of seconds from 0 to {MAX_LINGER_SECONDS:,}"
         )
     return float(cast("float", seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownToRelays:
+    """What relays learn of what a store writes.
+
+    Attributes:
+        addresses: whether they see names.
+        pads: whether they see one of four sizes instead of the length of each text.
+        send_jitter: seconds, at most, by which the background sends later than something was written.
+    """
+
+    addresses: AddressMode
+    pads: bool
+    send_jitter: float
+
+
+def shown_to_relays(addresses: object, pad_sizes: object, send_jitter: object) -> ShownToRelays:
+    """The arguments of `MemoryStore` about what relays learn; texts are padded by default where addresses are private."""
+    if addresses not in ADDRESS_MODES:
+        raise InvalidInput(f"addresses must be 'readable' or 'private', not {printable(repr(addresses))}")
+    if not (pad_sizes is None or isinstance(pad_sizes, bool)):
+        raise InvalidInput(f"pad_sizes must be True, False or None, not {printable(repr(pad_sizes))}")
+    is_number = isinstance(send_jitter, int | float) and not isinstance(send_jitter, bool)
+    if not is_number or not 0 <= cast("float", send_jitter) <= MAX_SEND_JITTER_SECONDS:
+        problem = f"must be a number of seconds from 0 to {MAX_SEND_JITTER_SECONDS}"
+        raise InvalidSetting("send_jitter", "argument", problem)
+    mode: AddressMode = addresses
+    pads = mode == "private" if pad_sizes is None else pad_sizes
+    return ShownToRelays(mode, pads, float(cast("float", send_jitter)))
 
 
 def _is_encodable(text: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 # ── Memories ────────────────────────────────────────────────────────────────────────────
 MAX_PLAINTEXT_BYTES = 40_960  # largest envelope whose event fits strfry's default 65,536 bytes
+MAX_SEND_JITTER_SECONDS = 120  # a longer wait would leave what was written on one machine for too long
 SMALL_EVENT_BYTES = 4_096  # a shorter event is sent without reading the limits of a relay
 MAX_READ_PLAINTEXT_BYTES = 163_840  # the longest envelope of another writer that is read
 MAX_KEY_CHARS = 256  # the published 0.3.1 package's limit; longer keys would not be readable there

@@ -10,7 +10,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
+from sense_memory import arguments
 from sense_memory.arguments import (
+    AddressMode,
     ContradictionMode,
     MemoryFields,
     PlanName,
@@ -22,6 +24,7 @@ from sense_memory.config.model_choice import ModelChoice
 from sense_memory.ledger.copies import MemoryCopies
 from sense_memory.ledger.rescue import RescueReport
 from sense_memory.loop_thread import BlockingContext, BlockingIterator, LoopThread
+from sense_memory.memories.address_moves import AddressPlan
 from sense_memory.memories.backup import ImportReport
 from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
 from sense_memory.memories.history import Version
@@ -101,6 +104,8 @@ class SyncMemoryStore:
             it by its path alone, and pruning deletes by age alone, as the specification has it.
         search_forgotten: the default of `search(include_forgotten=…)`.
         min_acks: how many relays elsewhere must have a memory to count as replicated; by default more than half of them.
+        addresses: "readable", or "private": relays see keyed hashes of names. Both are always read.
+        pad_sizes, send_jitter: pad texts to 1, 4, 16 or 40 KiB (by default if private); wait 0 to 120 s before sending.
         close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
             not wait. The rest is logged, and sent when a store of this ledger is next open.
         read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first
@@ -140,6 +145,9 @@ class SyncMemoryStore:
         revive: ReviveRule = "use",
         search_forgotten: bool = False,
         min_acks: int | None = None,
+        addresses: arguments.AddressMode = "readable",
+        pad_sizes: bool | None = None,
+        send_jitter: float = 0.0,
         close_timeout: float = ...,
         read_timeout: float | None = None,
         timeouts: Timeouts | None = None,
@@ -589,6 +597,29 @@ class SyncStoreRelays(tuple[str, ...]):
         """Expect no longer what manifests name and no relay shows: forget those manifests; returns how many.
 
         A device that still has such a memory sends it again, and counts it in its next manifest.
+        """
+    def switch_addresses(
+        self,
+        mode: AddressMode,
+        *,
+        dry_run: bool = False,
+        without: Iterable[str] = (),
+        progress: Callable[[str, int], None] = ...,
+    ) -> AddressPlan:
+        """Move everything from readable to private addresses, or back; returns what is left to do.
+
+        From now on, this store writes at addresses of this mode; set `addresses` for stores that are opened later. Each
+        memory is written again at its new address. What lies at an old address is removed once every relay has shown what
+        replaced it. A call that was stopped can be repeated; so can one after which something is left.
+
+        Args:
+            mode: "readable" or "private".
+            dry_run: only say what would be done, by what this ledger holds.
+            without: URLs of relays that need not show anything, because they are gone.
+            progress: called with "written" or "removed", and the number of addresses done so far.
+
+        Raises:
+            InvalidInput: no such mode; nothing was changed.
         """
     def drop(self, url: str) -> int:
         """Discard the queue and the pull position of a relay that this store no longer uses.

@@ -40,8 +40,8 @@ def read_config(home: Path, name: str = NAME) -> dict[str, Any]:
     return _parse(read_text(home / name, name), home / name, name)
 
 
-def save_list(home: Path, key: str, values: Sequence[str], name: str = NAME) -> None:
-    """Set `key = [values]` in a config file, atomically and with mode 0600; everything else stays as it is.
+def save_value(home: Path, key: str, value: Sequence[str] | str, name: str = NAME) -> None:
+    """Set `key = value`, a list or a text, in a config file, atomically and with mode 0600; everything else stays as it is.
 
     Raises:
         InvalidSetting: the file cannot be rewritten safely; it is unchanged.
@@ -50,7 +50,7 @@ def save_list(home: Path, key: str, values: Sequence[str], name: str = NAME) -> 
     private_folder((home / name).parent)
     path = (home / name).resolve()  # follows a symbolic link, so that the link stays
     whose = "every agent in this folder" if name == NAME else f"the agent {path.stem}"
-    text = _with_list(read_text(path, name) or _HEAD.format(whose), path, name, key, values)
+    text = _with_value(read_text(path, name) or _HEAD.format(whose), path, name, key, value)
     descriptor, temporary = tempfile.mkstemp(prefix=".config-", suffix=".new", dir=path.parent)  # mode 0600
     try:
         with open(descriptor, "w", encoding="utf-8") as file:  # noqa: PTH123 - a descriptor, not a path
@@ -96,13 +96,16 @@ def toml_place(error: ValueError) -> str:
     return ("the " * place[1].startswith("end") + place[1]) if place else "its numbers"
 
 
-def _with_list(text: str, path: Path, name: str, key: str, values: Sequence[str]) -> str:
-    wanted = {**_parse(text, path, name), key: list(values)}
+def _with_value(text: str, path: Path, name: str, key: str, value: Sequence[str] | str) -> str:
+    wanted = {**_parse(text, path, name), key: value if isinstance(value, str) else list(value)}
     lines = text.splitlines(keepends=True)
     start, end = _statement(lines, key)
-    listed = "".join(f"  {json.dumps(value, ensure_ascii=False)},\n" for value in values)
+    shown = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, str):
+        listed = "".join(f"  {json.dumps(item, ensure_ascii=False)},\n" for item in value)
+        shown = f"[\n{listed}]"
     gap = "\n" if start and not lines[start - 1].endswith("\n") else ""
-    new = f"{''.join(lines[:start])}{gap}{key} = [\n{listed}]\n{''.join(lines[end:])}"
+    new = f"{''.join(lines[:start])}{gap}{key} = {shown}\n{''.join(lines[end:])}"
     if _parses_to(new, wanted):
         return new
     raise InvalidSetting(
@@ -122,7 +125,7 @@ def _parses_to(text: str, wanted: dict[str, Any]) -> bool:
 def _statement(lines: list[str], key: str) -> tuple[int, int]:
     """The range of lines that set a key; if none does, the empty range before the first table.
 
-    An unusual file can mislead this text search, so `_with_list` checks the result.
+    An unusual file can mislead this text search, so `_with_value` checks the result.
     """
     for start, line in enumerate(lines):
         if line.lstrip().startswith("["):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sense_memory.config.config_file import NAME as CONFIG
-from sense_memory.config.config_file import save_list
+from sense_memory.config.config_file import save_value
 from sense_memory.config.sources import ARGUMENT, DEFAULT, SettingValue, Sources, invalid, refuse_key
 from sense_memory.errors import InvalidRelayUrl, InvalidSetting
 
@@ -81,7 +81,7 @@ def save_relays(home: Path, relays: Sequence[str], name: str = CONFIG) -> tuple[
         OSError: the folder cannot be written, or the disk is full; the file is unchanged.
     """
     urls = _checked(relays, ARGUMENT)
-    save_list(home, "relays", urls, name)
+    save_value(home, "relays", urls, name)
     return urls
 
 

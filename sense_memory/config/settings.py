@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from sense_memory.arguments import CONTRADICTION_MODES, PROPOSAL_MODES, REVIVALS
+from sense_memory.arguments import ADDRESS_MODES, CONTRADICTION_MODES, PROPOSAL_MODES, REVIVALS
 from sense_memory.config.agent_key import NSEC_VARIABLE, agent_key, default_home, open_key
 from sense_memory.config.config_file import NAME as _CONFIG
 from sense_memory.config.config_file import agent_config, read_config, read_text
@@ -34,6 +34,7 @@ from sense_memory.config.sources import (
     invalid,
 )
 from sense_memory.errors import InvalidSetting, KeyMissing
+from sense_memory.limits import MAX_SEND_JITTER_SECONDS
 from sense_memory.nostr.keys import npub, parse_public
 from sense_memory.palace.plan import DEFAULT as _DEFAULT_PLAN
 from sense_memory.palace.plan import PLANS, Plan, find_plan
@@ -50,8 +51,18 @@ if TYPE_CHECKING:
     from sense_memory.search.embedders.choice import Choice
     from sense_memory.search.embedders.embedder import Embedder
 
-_CONFIG_KEYS: Final = ("relays", "model", "revive", "search_forgotten", "min_acks", "proposals")
-_AGENT_CONFIG_KEYS: Final = ("relays",)
+# What is written about one memory, so that an agent's own config file may have it; it comes before that of all agents.
+_MEMORY_KEYS: Final = ("addresses", "pad_sizes", "send_jitter")
+_CONFIG_KEYS: Final = (
+    "relays",
+    "model",
+    "revive",
+    "search_forgotten",
+    "min_acks",
+    "proposals",
+    *_MEMORY_KEYS,
+)
+_AGENT_CONFIG_KEYS: Final = ("relays", *_MEMORY_KEYS)
 _agent_name = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}").fullmatch
 
 
@@ -84,6 +95,9 @@ class Settings:
         min_acks: how many relays elsewhere must have a memory to count as replicated; None for more than half of them.
         proposals: what hooks do with what sessions are worth remembering: review (the default; it waits until somebody
             accepts it), accept (it becomes a memory at once) or off.
+        addresses: the names that relays see: readable (the default) or private; see `MemoryStore`.
+        pad_sizes: whether texts are padded to one of four sizes; by default where the addresses are private.
+        send_jitter: seconds, at most, that the background waits before it sends what was written; by default 0.
         origins: where the value of each setting came from: "argument", "environment", ".env", "config.toml" or
             "default". A key file by "default" is named after the agent. For `relays`, "config.toml" also means the
             agent's own config file.
@@ -105,6 +119,9 @@ class Settings:
     search_forgotten: bool
     min_acks: int | None
     proposals: str
+    addresses: str
+    pad_sizes: bool
+    send_jitter: float
     origins: Mapping[str, str] = field(hash=False)
     relay_origins: Mapping[str, str] = field(hash=False)
 
@@ -132,6 +149,9 @@ class Settings:
         search_forgotten: str | None = None,
         min_acks: int | None = None,
         proposals: str | None = None,
+        addresses: str | None = None,
+        pad_sizes: str | None = None,
+        send_jitter: str | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> Settings:
         """Gather all settings. Reads files, writes none.
@@ -156,6 +176,9 @@ class Settings:
             search_forgotten: yes or no.
             min_acks: 1 or more.
             proposals: review, accept or off.
+            addresses: readable or private.
+            pad_sizes: yes or no.
+            send_jitter: a number of seconds, 0 to 120.
             environ: the environment variables.
 
         Raises:
@@ -164,7 +187,7 @@ class Settings:
         sources, folder, env_path = _find_home(home, env_file, environ)
         name = _find_agent(agent, sources)
         configs = _read_configs(folder.value, name.value)
-        sources = replace(sources, config={key: configs[_CONFIG].get(key) for key in _CONFIG_KEYS})
+        sources = replace(sources, config=_config_values(configs, name.value))
         urls, relay_origins = find_relays(relays, sources, folder.value, configs)
         found: dict[str, SettingValue[Any]] = {
             "home": folder,
@@ -176,10 +199,8 @@ class Settings:
             "embedder": sources.embedder(embedder),
             "share_embeddings": sources.switch("share_embeddings", share_embeddings),
             "model": sources.model(model),
-            "contradictions": sources.choice("contradictions", contradictions, CONTRADICTION_MODES),
-            "revive": sources.choice("revive", revive, REVIVALS),
-            "proposals": sources.choice("proposals", proposals, PROPOSAL_MODES),
-            "search_forgotten": sources.switch("search_forgotten", search_forgotten),
+            **_rules(sources, contradictions, revive, proposals, search_forgotten),
+            **_shown_to_relays(sources, addresses, pad_sizes, send_jitter),
             "min_acks": sources.count("min_acks", min_acks),
         }
         return cls._of(found, env_path, relay_origins)
@@ -200,10 +221,39 @@ class Settings:
         )
 
 
-def _find_ledger(argument: str | os.PathLike[str] | None) -> SettingValue[Path | None]:
-    if argument is None:
-        return SettingValue(None, DEFAULT)
-    return SettingValue(Path(argument).expanduser(), ARGUMENT)
+def _config_values(configs: Mapping[str, Mapping[str, Any]], agent: str) -> dict[str, object]:
+    """The values of the config files, but for relays; those of the agent's own file come first."""
+    shared, own = configs[_CONFIG], configs[agent_config(agent)]
+    found = {key: shared.get(key) for key in _CONFIG_KEYS}
+    return found | {key: own[key] for key in _MEMORY_KEYS if key in own}
+
+
+def _rules(
+    sources: Sources,
+    contradictions: str | None,
+    revive: str | None,
+    proposals: str | None,
+    search_forgotten: str | None,
+) -> dict[str, SettingValue[Any]]:
+    """The settings of what a memory does by itself, by name."""
+    return {
+        "search_forgotten": sources.switch("search_forgotten", search_forgotten),
+        "contradictions": sources.choice("contradictions", contradictions, CONTRADICTION_MODES),
+        "revive": sources.choice("revive", revive, REVIVALS),
+        "proposals": sources.choice("proposals", proposals, PROPOSAL_MODES),
+    }
+
+
+def _shown_to_relays(
+    sources: Sources, addresses: str | None, pad_sizes: str | None, send_jitter: str | None
+) -> dict[str, SettingValue[Any]]:
+    """The settings of what relays learn, by name."""
+    mode = sources.choice("addresses", addresses, ADDRESS_MODES)
+    return {
+        "addresses": mode,
+        "pad_sizes": sources.switch("pad_sizes", pad_sizes, "yes" if mode.value == "private" else "no"),
+        "send_jitter": sources.seconds("send_jitter", send_jitter, MAX_SEND_JITTER_SECONDS),
+    }
 
 
 def ledger_path(home: Path, public_key: str) -> Path:
@@ -403,6 +453,12 @@ def _read_config(home: Path, name: str, keys: Sequence[str]) -> dict[str, Any]:
         known = f"the settings in this file are {' and '.join(keys)}"
         _warn_once(f"{home / name}: {', '.join(unknown)} has no effect; {known}")
     return config
+
+
+def _find_ledger(argument: str | os.PathLike[str] | None) -> SettingValue[Path | None]:
+    if argument is None:
+        return SettingValue(None, DEFAULT)
+    return SettingValue(Path(argument).expanduser(), ARGUMENT)
 
 
 def _find_plan(argument: str | None, sources: Sources) -> SettingValue[Plan]:

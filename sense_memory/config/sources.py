@@ -44,6 +44,9 @@ _VARIABLES: Final = {
     "search_forgotten": "SENSE_MEMORY_SEARCH_FORGOTTEN",
     "min_acks": "SENSE_MEMORY_MIN_ACKS",
     "proposals": "SENSE_MEMORY_PROPOSALS",
+    "addresses": "SENSE_MEMORY_ADDRESSES",
+    "pad_sizes": "SENSE_MEMORY_PAD_SIZES",
+    "send_jitter": "SENSE_MEMORY_SEND_JITTER",
 }
 
 _SWITCH: Final = {"yes": True, "true": True, "on": True, "1": True} | dict.fromkeys(
@@ -129,12 +132,23 @@ class Sources:
             raise invalid(name, origin, "must be a whole number, 1 or more")
         return SettingValue(None if text is None else int(text), origin)
 
-    def switch(self, name: str, argument: str | None) -> SettingValue[bool]:
+    def switch(self, name: str, argument: str | None, default: str = "no") -> SettingValue[bool]:
         """As `text_or_config`, as a boolean; the default is no."""
         text, origin = self.text_or_config(name, argument)
-        if (text or "no").lower() not in _SWITCH:
+        if (text or default).lower() not in _SWITCH:
             raise invalid(name, origin, "must be yes or no")
-        return SettingValue(_SWITCH[(text or "no").lower()], origin)
+        return SettingValue(_SWITCH[(text or default).lower()], origin)
+
+    def seconds(self, name: str, argument: str | None, most: int) -> SettingValue[float]:
+        """As `text_or_config`, as a number of seconds from 0, the default, to `most`."""
+        text, origin = self.text_or_config(name, argument)
+        try:
+            found = float(text or 0)
+        except ValueError:
+            found = -1.0
+        if not 0 <= found <= most:
+            raise invalid(name, origin, f"must be a number of seconds from 0 to {most}")
+        return SettingValue(found, origin)
 
     def model(self, argument: str | None) -> SettingValue[ModelChoice | InvalidSetting | None]:
         """As `text_or_config`, as a language model; a bad value is handled as by `embedder`."""

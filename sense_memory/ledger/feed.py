@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sense_memory.errors import LedgerError
 from sense_memory.ledger.heads import stored
 from sense_memory.ledger.roles import IS_FOLLOWED, IS_REQUEST, ROLES
-from sense_memory.ledger.versions import deletion_targets
+from sense_memory.ledger.versions import stored_targets
+from sense_memory.nostr.address import is_vacated_slot
 from sense_memory.nostr.event import KIND_DIRECT_MESSAGE, Event
 
 
@@ -98,6 +99,8 @@ class ChangeFeed:
         ids: set[bytes] = set()
         rows = self._db.rows(_NEW, cursor.seq, limit)
         for seq, slot, role, body in rows:
+            if is_vacated_slot(slot):  # the memory is where it was
+                continue
             if not ROLES[role].is_removal:  # live
                 slots.setdefault(slot, 0)
             elif ROLES[role].is_tombstone:
@@ -105,7 +108,7 @@ class ChangeFeed:
                 tombstones.add(slot)
             else:
                 request = Event.restored(body)
-                targets = [target for target, _ in deletion_targets(request)]
+                targets = [target for target, _ in stored_targets(self._db, body)]
                 slots.update((target, seq) for target in targets if target not in tombstones)
                 if _names_ids_alone(request, targets):
                     ids.update(bytes.fromhex(target[1:]) for target in targets)

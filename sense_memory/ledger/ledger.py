@@ -16,6 +16,7 @@ from sense_memory.ledger.heads import Heads, StoredEvent, stored
 from sense_memory.ledger.inventory import Inventory
 from sense_memory.ledger.manifests import ManifestRows
 from sense_memory.ledger.outbox import Outbox
+from sense_memory.ledger.places import Places
 from sense_memory.ledger.relays import RelayRecords, Remark
 from sense_memory.ledger.removals import TOO_LARGE, Erasure, FilingContext, record_overruled, save_draft
 from sense_memory.ledger.roles import AS_HISTORY, AS_MEMORY, HAS_ORIGIN, IS_HISTORY, IS_TOMBSTONE, ROLES, Role
@@ -33,6 +34,7 @@ from sense_memory.limits import (
     STAMP_LOOKBACK_SECONDS,
     USUAL_EVENTS_PER_SECOND_COUNT,
 )
+from sense_memory.nostr import address
 from sense_memory.nostr.event import Event, is_hex64
 
 
@@ -75,6 +77,7 @@ class Ledger:
         log_rows: sealed entries of the log that are in no page yet.
         suspicions: which memories may contradict each other.
         manifests: what was seen and written of the manifests of devices.
+        places: the d-tags under which relays hold the events of a slot.
     """
 
     def __init__(self, path: str | Path, owner: str, patience: float = BUSY_SECONDS) -> None:
@@ -91,6 +94,7 @@ class Ledger:
         self.head_changes = HeadChanges(self._db, self.feed, self.heads)
         self.vectors, self.log_rows = Vectors(self._db), LogRows(self._db)
         self.suspicions, self.manifests = SuspicionRows(self._db), ManifestRows(self._db)
+        self.places = Places(self._db)
         self._erasure = Erasure(self._db)
         # The events of full seconds, and where a run of such seconds ends, because a write after a burst would otherwise
         # examine every second of the burst.
@@ -235,8 +239,11 @@ class Ledger:
         used: dict[int, int] = {}  # events by second: no other process adds any during the transaction
         based = self.edits.check_bases(items, bases)
         marks = self.marks(item.slot for item in items)
+        vacated = self.places.marks(tag for item in items if (tag := item.event.d_tag) is not None)
         for item in items:
             second = item.event.created_at
+            if second <= vacated.get(item.event.d_tag or "", -1) and not item.role.is_tombstone:
+                raise _SecondTaken
             is_again = second < marks.get(item.slot, -1) and item.role.is_tombstone
             if is_again:
                 if self.open_tombstones([item.slot], second).get(item.slot) != second:
@@ -293,7 +300,7 @@ class Ledger:
                 if seq is not None:
                     seqs.append(seq)
                 if self._is_behind(result, seq):
-                    behind.append(item.slot)
+                    behind += self._newer_slots(item)
             if relay is not None:
                 self.outbox.record_served(relay, seqs, now)
         if relay is not None and behind:
@@ -570,6 +577,14 @@ class Ledger:
         if result is FilingResult.KNOWN:
             return not self.heads.is_head(seq)
         return result in {FilingResult.STALE, FilingResult.DELETED}
+
+    def _newer_slots(self, item: FiledEvent) -> list[str]:
+        """The slots of what replaces an outdated event at its own d-tag."""
+        tag, head = item.event.d_tag, self.head(item.slot)
+        if tag is None or (head is not None and head.event().d_tag == tag):
+            return [item.slot]
+        found = [address.vacated_slot(tag)]
+        return found if head is not None and head.role.is_content else [item.slot, *found]
 
 
 class _SecondTaken(Exception):

@@ -30,7 +30,7 @@ from sense_memory.ledger.heads import Heads
 from sense_memory.ledger.relays import LedgerReason, RelayRecords, Remark, reason_code, reason_sentence
 from sense_memory.ledger.roles import IS_CONTENT, IS_REMOVAL, IS_REQUEST, IS_TOMBSTONE, ROLES
 from sense_memory.ledger.schema import HELD
-from sense_memory.ledger.versions import deletion_targets
+from sense_memory.ledger.versions import stored_targets
 from sense_memory.limits import (
     AFTER_DELETION_SECONDS,
     AHEAD_SECONDS,
@@ -41,7 +41,7 @@ from sense_memory.limits import (
     RETRY_FIRST_SECONDS,
     RETRY_MAX_SECONDS,
 )
-from sense_memory.nostr.event import KINDS, Event
+from sense_memory.nostr.event import KINDS
 from sense_memory.nostr.verdict import RelayOutcome, RelayVerdict
 
 
@@ -225,14 +225,14 @@ class Outbox:
             return self._db.execute(_RELEASE, relay, now, LedgerReason.AFTER_DELETION).rowcount > 0
 
     def _is_left_out(self, body: bytes, is_lost: bool, drops: bool) -> bool:
-        targets = [slot for slot, _ in deletion_targets(Event.restored(body)) if not slot.startswith("#")]
+        targets = [slot for slot, _ in stored_targets(self._db, body) if not slot.startswith("#")]
         if drops:
             return bool(targets)
         return is_lost and bool(self._outlived(body))
 
     def _outlived(self, body: bytes) -> list[str]:
         """The addresses in a deletion request that have newer living versions, which some relays would delete too."""
-        targets = deletion_targets(Event.restored(body))
+        targets = stored_targets(self._db, body)
         return [slot for slot, until in targets if self._heads.is_live_after(slot, until)]
 
     def unproven_deletions(self, url: str) -> list[str]:

@@ -68,6 +68,7 @@ class Origin:
         copy_of: for a conflict copy, the slot of the original memory; else empty.
         text: a fingerprint of the text, valid within this process.
         is_merged: whether versions of this kind may be merged, which a hashed address does not show.
+        copied_at: for a copy of a version at another d-tag, the original's created_at; else -1.
     """
 
     at: int
@@ -79,6 +80,12 @@ class Origin:
     copy_of: str = ""
     text: int = 0
     is_merged: bool = True
+    copied_at: int = _NEVER
+
+    @property
+    def rank(self) -> int:
+        """The second that decides which of two versions is newer: for a copy, that of its original."""
+        return self.at if self.copied_at == _NEVER else self.copied_at
 
     @classmethod
     def plain(cls, event_id: str, created_at: int) -> Origin:

@@ -17,17 +17,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import InvalidEvent, LedgerError
-from sense_memory.ledger import versions
+from sense_memory.ledger import places, versions
 from sense_memory.ledger.caches import LOG_KEY
 from sense_memory.ledger.database import open_damaged
 from sense_memory.ledger.heads import Heads
 from sense_memory.ledger.roles import Role
 from sense_memory.limits import MAX_SALVAGED_COUNT
+from sense_memory.nostr import address
 from sense_memory.nostr.event import Event
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sense_memory.ledger.database import Database
 
@@ -78,18 +79,27 @@ def problems(db: Database) -> list[str]:
         "SELECT seq, id, slot, kind, created_at, body FROM events WHERE seq > ? ORDER BY seq LIMIT 500", last
     ):
         last = rows[-1][0]
-        found += [f"event {row[0]} is damaged or misplaced" for row in rows if not _is_in_place(*row[1:])]
+        found += [f"event {row[0]} is damaged or misplaced" for row in rows if not _is_in_place(db, row[1:])]
     return found
 
 
-def _is_in_place(ident: bytes, slot: str, kind: int, created_at: int, body: bytes) -> bool:
+def _is_in_place(db: Database, row: Sequence[Any]) -> bool:
     """Whether the columns of a row agree with its event, which is not verified here."""
+    ident, slot, kind, created_at, body = row
     try:
         event = Event.restored(body)
     except InvalidEvent:
         return False
-    said = event.id, versions.slot_of(event), event.kind, event.created_at
-    return said == (ident.hex(), slot, kind, created_at)
+    said = event.id, event.kind, event.created_at
+    return said == (ident.hex(), kind, created_at) and slot in _slots_of(db, event)
+
+
+def _slots_of(db: Database, event: Event) -> set[str]:
+    """The slots at which an event may be filed."""
+    found = {versions.slot_of(event)}
+    if event.d_tag is not None:
+        found |= {places.slot_at(db, event.d_tag), address.vacated_slot(event.d_tag)}
+    return found
 
 
 # ── Rescuing ────────────────────────────────────────────────────────────────────────────

@@ -225,6 +225,17 @@ MIGRATIONS: Final = (
     CREATE INDEX suspicions_of_earlier ON suspicions (earlier_event);
     CREATE INDEX suspicions_of_later ON suspicions (later_event);
     """,
+    # The d-tags of slots with private d-tags, see `places`.
+    """
+    CREATE TABLE places (
+      tag TEXT PRIMARY KEY,
+      slot TEXT NOT NULL,
+      at INTEGER NOT NULL,
+      state INTEGER NOT NULL DEFAULT 0
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX places_of_slot ON places (slot);
+    CREATE INDEX places_to_tidy ON places (state) WHERE state <> 0;
+    """,
 )
 VERSION: Final = len(MIGRATIONS)
 

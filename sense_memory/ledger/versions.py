@@ -1,6 +1,7 @@
 """Versions, heads, marks and deletions: how the ledger files an event.
 
-A *slot* is the logical address of an event: the d-tag of an addressable event, `#{id}` of any other. A slot's *mark* is
+A *slot* is the logical address of an event: the readable d-tag of an addressable event, whichever d-tag the event has (see
+`places`), and `#{id}` of any other event. A slot's *mark* is
 the newest second ever seen there; its *head* is the version that counts. The ledger stores the
 living versions of a slot and its best tombstone; the best of all these, by NIP-01, is the head.
 
@@ -21,8 +22,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.ledger import places
 from sense_memory.ledger.device_id import is_own_device, wrote
 from sense_memory.ledger.removals import (
     Cover,
@@ -45,7 +48,7 @@ from sense_memory.nostr.event import KIND_APP_DATA, Event, is_hex64, wins_over
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from sense_memory.ledger.database import Database
 
@@ -85,6 +88,8 @@ class FiledEvent:
         role: memory, tombstone, deletion or embedding.
         origin: the origin that was read inside a memory; None if nobody has opened the event.
         removals: what was read inside a tombstone or a deletion: by slot, what it removes.
+        tags: what was read inside a deletion: by private d-tag in its `a` tags, the slot.
+        vacated: what was read inside a deletion: the d-tags at which it removes events, and not their memories.
     """
 
     event: Event
@@ -92,6 +97,8 @@ class FiledEvent:
     role: Role = UNREAD
     origin: Origin | None = None
     removals: Mapping[str, Removal] = field(default_factory=dict)
+    tags: Mapping[str, str] = field(default_factory=dict)
+    vacated: tuple[str, ...] = ()
 
     @property
     def known_origin(self) -> Origin:
@@ -104,8 +111,17 @@ class FiledEvent:
         if self.role.is_tombstone:
             return frozenset((self.slot,))
         if self.role.is_request:
-            return frozenset(slot for slot, _ in deletion_targets(self.event) if not slot.startswith("#"))
+            found = deletion_targets(self.event, self._slot_of_tag)
+            return frozenset(slot for slot, _ in found if not slot.startswith("#"))
         return frozenset()
+
+    @property
+    def only_vacates(self) -> bool:
+        """Whether this deletion removes events at some d-tags, and no memory."""
+        return bool(self.vacated) and not self.removals
+
+    def _slot_of_tag(self, tag: str) -> str:
+        return self.tags.get(tag) or address.filed_tag(tag)
 
     def removal(self, slot: str) -> Removal:
         """What is removed at a slot."""
@@ -113,7 +129,7 @@ class FiledEvent:
 
 
 def slot_of(event: Event) -> str:
-    """The slot of an event: its address, or its id if it has no address."""
+    """The slot of an event with a readable d-tag: its address, or its id if it has no address."""
     tag = event.d_tag if event.kind == KIND_APP_DATA else None
     return slot_of_id(event.id) if tag is None else address.filed_tag(tag)
 
@@ -134,17 +150,17 @@ def file_event(db: Database, filed: FiledEvent, context: FilingContext) -> tuple
     if event.created_at > context.now + MAX_FUTURE_SECONDS:
         return FilingResult.QUARANTINED, _insert(db, filed, quarantined=True)
     if filed.role.is_request:
-        seq = _insert(db, filed)
-        _set_head(db, filed.slot, event.created_at, seq)
-        for target, until in deletion_targets(event):
-            if not target.startswith("#"):
-                _delete(db, target, (ident, until), filed.removal(target), context)
-            elif not any(removal.is_automatic for removal in filed.removals.values()):
-                _delete_by_id(db, target, _ALONE if filed.removals else until, ident, context)
-        return FilingResult.NEW, seq
+        return FilingResult.NEW, _file_request(db, filed, context)
+    if address.is_vacated_slot(filed.slot):
+        return _file_vacating(db, filed, state)
     if filed.role.is_tombstone:
-        return _file_tombstone(db, filed, state, context)
+        result, kept = _file_tombstone(db, filed, state, context)
+        places.record_place(db, event, filed.slot, state.mark_at)
+        return result, kept
     result, kept = _file_version(db, filed, state, context)
+    is_outranked = result is FilingResult.STALE and not state.has_tombstone and state.wins(event)
+    places.record_place(db, event, filed.slot, state.mark_at, is_doubtful=is_outranked)
+    _end_vacating(db, event)
     if not context.knows and filed.role.has_origin:
         is_doubtful = result is FilingResult.STALE or state.has_tombstone or state.until != _NEVER
         add_fork(db, filed.slot, kept if is_doubtful else None)
@@ -156,6 +172,57 @@ def file_event(db: Database, filed: FiledEvent, context: FilingContext) -> tuple
     if kept is not None and (copied := filed.known_origin.copy_of):
         _file_conflict_copy(db, filed, kept, copied, is_new=state.mark_at == _NEVER)
     return result, kept
+
+
+def _file_request(db: Database, filed: FiledEvent, context: FilingContext) -> int:
+    """File a deletion request, and purge what it removes; returns its seq."""
+    event, ident = filed.event, bytes.fromhex(filed.event.id)
+    seq = _insert(db, filed)
+    _set_head(db, filed.slot, event.created_at, seq)
+    for tag, slot in filed.tags.items():
+        places.list_place(db, tag, slot)
+    for tag in filed.vacated:
+        _record_deletion(db, address.vacated_slot(tag), event.created_at, ident)
+        places.vacate(db, tag, event.created_at)
+    if filed.only_vacates:
+        return seq
+    for target, until in deletion_targets(event, partial(places.slot_at, db)):
+        if not target.startswith("#"):
+            _delete(db, target, (ident, until), filed.removal(target), context)
+        elif not any(removal.is_automatic for removal in filed.removals.values()):
+            _delete_by_id(db, target, _ALONE if filed.removals else until, ident, context)
+    for coordinate in event.tag_values("a"):
+        found = address.d_tag_of(coordinate, event.pubkey)
+        if found is not None and places.is_listed(db, found):
+            places.vacate(db, found, event.created_at)
+    return seq
+
+
+def _file_vacating(db: Database, filed: FiledEvent, state: _PreviousState) -> tuple[FilingResult, int | None]:
+    """File a tombstone that removes what lies at its d-tag, and not the memory; none that came too late is kept."""
+    event = filed.event
+    tag = event.d_tag or ""
+    if places.newest_at(db, tag) > event.created_at or not state.wins(event):
+        return FilingResult.DELETED, None
+    _end_vacating(db, event)
+    seq = _insert(db, filed)
+    _set_head(db, filed.slot, max(state.mark_at, event.created_at), seq)
+    places.judge(db, places.slot_at(db, tag))
+    return FilingResult.NEW, seq
+
+
+def _end_vacating(db: Database, event: Event) -> None:
+    """Remove the tombstone that vacated the d-tag of an event, which replaces it at relays."""
+    tag = event.d_tag
+    if event.kind != KIND_APP_DATA or tag is None:
+        return
+    slot = address.vacated_slot(tag)
+    found = db.row(
+        "SELECT e.seq, e.created_at, e.id FROM slots s JOIN events e ON e.seq = s.head WHERE s.slot = ?", slot
+    )
+    if found is not None and wins_over(event.created_at, event.id, found[1], found[2].hex()):
+        db.execute("UPDATE slots SET head = NULL WHERE slot = ?", slot)
+        db.execute("DELETE FROM events WHERE seq = ?", found[0])
 
 
 def _file_conflict_copy(db: Database, filed: FiledEvent, seq: int, copied: str, *, is_new: bool) -> None:
@@ -266,7 +333,7 @@ def _file_version(
         if not state.is_alone:
             _delete_version(db, filed.slot, event.created_at, state.deleted_by, context)
         return FilingResult.DELETED, None
-    wins = state.wins(event)
+    wins = _wins(filed, state, context)
     is_covered = event.created_at <= state.until or (
         not wins and (state.has_tombstone or _has_better_tombstone(db, filed))
     )
@@ -288,6 +355,20 @@ def _file_version(
     if not (wins or context.is_ours):
         _record_if_unknown(db, filed, state, context)
     return FilingResult.STALE, _insert(db, filed) if filed.role.traits.keeps_older else None
+
+
+def _wins(filed: FiledEvent, state: _PreviousState, context: FilingContext) -> bool:
+    """Whether a version replaces the head: by date, except that a copy at another d-tag is no newer than its original.
+
+    So an edit that another device wrote meanwhile wins over the copy, whose date is later.
+    """
+    plain = state.wins(filed.event)
+    if context.is_ours or state.head is None or state.has_tombstone or not overwrites(filed):
+        return plain
+    if context.origins is None or bytes.fromhex(state.head_id) not in context.origins:
+        return plain
+    mine, theirs = filed.known_origin.rank, context.origins[bytes.fromhex(state.head_id)].rank
+    return plain if mine == theirs else mine > theirs
 
 
 def _is_removed(db: Database, filed: FiledEvent, *, is_covered: bool) -> bool:
@@ -414,18 +495,29 @@ def _set_head(db: Database, slot: str, mark_at: int, head: int | None) -> None:
     db.execute("INSERT OR REPLACE INTO slots (slot, mark_at, head) VALUES (?, ?, ?)", slot, mark_at, head)
 
 
-def deletion_targets(event: Event) -> Iterator[tuple[str, int]]:
+def deletion_targets(
+    event: Event, slot_at: Callable[[str], str] = address.filed_tag
+) -> Iterator[tuple[str, int]]:
     """The slots that a NIP-09 request deletes, each with the last second that is deleted there.
 
     For an address this is the second of the request; a single event is deleted whatever its date.
+
+    Args:
+        event: the request.
+        slot_at: returns the slot of a d-tag; by default of a readable one.
     """
     for coordinate in event.tag_values("a"):
         tag = address.d_tag_of(coordinate, event.pubkey)
         if tag is not None and address.is_ours(tag):
-            yield address.filed_tag(tag), event.created_at
+            yield slot_at(tag), event.created_at
     for ident in event.tag_values("e"):
         if is_hex64(ident):
             yield slot_of_id(ident), MAX_SAFE_INTEGER
+
+
+def stored_targets(db: Database, body: bytes) -> Iterator[tuple[str, int]]:
+    """As `deletion_targets` for a stored request, with the slots of private d-tags that this ledger knows."""
+    return deletion_targets(Event.restored(body), partial(places.slot_at, db))
 
 
 def _delete(

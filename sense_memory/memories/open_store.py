@@ -24,6 +24,7 @@ from sense_memory.memories.history import parts_of
 from sense_memory.memories.journal import Journal
 from sense_memory.memories.replication import Replication
 from sense_memory.nostr.relay_url import relay_url
+from sense_memory.records.addresses import Addresses
 from sense_memory.records.kinds import RecordType
 from sense_memory.records.reader import Reader
 from sense_memory.records.snapshot import Snapshot
@@ -85,6 +86,7 @@ class StoreOptions:
     revive: str
     search_forgotten: bool
     min_acks: int | None
+    shown: arguments.ShownToRelays
     close_timeout: float
     read_timeout: float | None
     timeouts: Timeouts | None
@@ -176,6 +178,9 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
         "revive": settings.revive,
         "search_forgotten": settings.search_forgotten,
         "min_acks": settings.min_acks,
+        "addresses": settings.addresses,
+        "pad_sizes": settings.pad_sizes,
+        "send_jitter": settings.send_jitter,
         "model": None if settings.model is None else partial(find_model, settings),
         **options,
         "relays": settings.relays,
@@ -247,7 +252,8 @@ class OpenStore:
 
         signer, clock = options.signer, options.clock
         snapshot = Snapshot(signer, ledger) if options.snapshot else None
-        self.reader = Reader(signer, ledger, clock, snapshot)
+        addresses = Addresses(signer, ledger, options.shown.addresses, pads=options.shown.pads)
+        self.reader = Reader(signer, ledger, clock, snapshot, addresses=addresses)
         self.writer = Writer(
             signer, ledger, self.reader, relays=options.urls, clock=clock, look=self._warn_of_relay_limits
         )
@@ -260,6 +266,7 @@ class OpenStore:
             timeouts=options.timeouts,
             offline_first=options.offline_first,
             read_timeout=options.read_timeout,
+            send_jitter=options.shown.send_jitter,
             persona=self.persona,
             has_persona=lambda: self._persona is not None,
             warn=warn,

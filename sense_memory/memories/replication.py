@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sense_memory.errors import InvalidInput, LedgerError, NotSynced, StoreClosed
@@ -23,9 +25,11 @@ from sense_memory.plain_text import printable
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
+    from sense_memory.arguments import AddressMode
     from sense_memory.ledger import Ledger
+    from sense_memory.memories.address_moves import AddressMoves, AddressPlan
     from sense_memory.memories.persona.persona import Persona
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
@@ -57,6 +61,7 @@ class Replication:
         timeouts: the timeouts of each connection; None for the defaults.
         offline_first: send even to relays that were never pulled completely.
         read_timeout: the longest time in seconds that `ask` waits; None to wait until every relay answered or failed.
+        send_jitter: seconds, at most, that the background waits before it sends what was written.
         persona: gives the palace memories, which are made when they are first needed.
         has_persona: whether the palace memories were made.
         warn: called with a sentence about a relay that will refuse a memory.
@@ -74,6 +79,7 @@ class Replication:
         timeouts: Timeouts | None,
         offline_first: bool,
         read_timeout: float | None,
+        send_jitter: float,
         persona: Callable[[], Persona],
         has_persona: Callable[[], bool],
         warn: Callable[[str], None],
@@ -81,7 +87,7 @@ class Replication:
         self._signer, self._ledger, self._reader, self._writer = signer, ledger, reader, writer
         self._urls, self._clock, self._warn = urls, clock, warn
         self._timeouts, self._offline_first = timeouts, offline_first
-        self._read_timeout = read_timeout
+        self._read_timeout, self._send_jitter = read_timeout, send_jitter
         self._persona, self._has_persona = persona, has_persona
         self.manifests = Manifests(ledger, reader, writer, clock)
         self._pool: Pool | None = None
@@ -106,6 +112,7 @@ class Replication:
                 timeouts=self._usual_timeouts(),
                 offline_first=self._offline_first,
                 act_on_pull=self._settle_after_pull,
+                send_delay=lambda: random.SystemRandom().uniform(0.0, self._send_jitter),
             )
         return self._pool
 
@@ -396,6 +403,7 @@ class Replication:
         self._check_open()
         before = self._ledger.feed.cursor().seq
         await self.settle_forks()
+        await self.address_moves().tidy(self._reader.addresses.mode)
         now = self._clock()
         if not 0 <= now - self._accesses_at < HOUR_SECONDS:
             self._accesses_at = now
@@ -421,6 +429,29 @@ class Replication:
             from sense_memory.memories.shared_embeddings import forget
 
             await forget(self._writer, [slot.removeprefix(address.PREFIX) for slot in orphans])
+
+    def address_moves(self) -> AddressMoves:
+        """Moves records between addresses."""
+        from sense_memory.memories.address_moves import AddressMoves
+
+        return AddressMoves(self._ledger, self._reader, self._writer, self._urls)
+
+    async def switch_addresses(
+        self, mode: AddressMode, without: Collection[str], progress: Callable[[str, int], None]
+    ) -> AddressPlan:
+        """Move every record to its address in a mode, and vacate what relays have shown there; returns what is left.
+
+        From now on this store writes in this mode.
+        """
+        moves = self.address_moves()
+        await self.sync()
+        self._reader.addresses.mode = mode
+        await moves.copy_all(mode, partial(progress, "written"))
+        for _ in range(2 if self._urls else 0):  # the first sends the copies, the second reads them back
+            await self.sync()
+        if await moves.vacate(mode, partial(progress, "removed"), without=without):
+            await self.sync()
+        return await moves.plan(mode, without=without)
 
     async def _publish_accesses(self) -> list[str]:
         """Publish the accesses that are due; returns the paths of memories whose accesses do not fit an event."""

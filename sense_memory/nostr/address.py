@@ -1,13 +1,15 @@
 """Addresses of memories: paths of the `sense-memory/…` hierarchy, their d-tags, and the naming rules.
 
 A *path* is what follows `sense-memory/`: `user_timezone` for a flat memory, `persona/people/facts/lisa`
-for a palace memory. Its *d-tag* is `sense-memory/` and the path, or a hash of the path if relays would cut a longer
-d-tag (docs/wire-format.md); the true path is inside the ciphertext as well.
+for a palace memory. Its *readable d-tag* is `sense-memory/` and the path, or a hash of the path if relays would cut a longer
+d-tag (docs/wire-format.md); its *private d-tag* is `sense-memory/` and a keyed hash of the path, from which nobody without
+the key learns the path. The true path is inside the ciphertext as well. The ledger files both under the readable one.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import re
 import unicodedata
 from typing import Final
@@ -25,12 +27,17 @@ JOURNAL: Final = "journal/"  # with an event's id: the name of a journal entry, 
 EMBEDDING: Final = "embed/"  # with a memory's path: the path of its vectors
 INTROSPECTION: Final = "introspection/"  # with seconds since 1970: the path of an introspection log
 MIND: Final = "mind/"  # prefix of the paths of the mind's records
+ADDRESS_KEY: Final = "address-key/"  # with the key's id: the path of a key of private d-tags
 FILE: Final = "file/"  # with a hash of its project and name: the path of a mirrored file
 DEVICE: Final = "device/"  # with a device id: the path of its manifest; then a number: of a page of its list
 RESERVED_DOMAIN: Final = "flat"  # the spec's name for v1 memories
 
 LOG_PAGES: Final = f"{PREFIX}{MIND}log/"  # prefix of the slots of the log's pages
 
+_PRIVATE_LABEL: Final = b"sense-memory/v1/d\0"  # what a key of private d-tags hashes before the path
+_VACATED: Final = "="  # with a d-tag: the slot of what removed the events there, see `ledger.places`
+
+_is_private = re.compile(PREFIX + "[0-9a-f]{64}").fullmatch
 _unfindable = re.compile(r"[/\\\ud800-\udfff]").search
 _forbidden = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\ud800-\udfff]").search
 
@@ -132,6 +139,31 @@ def d_tag(path: str) -> str:
     if _is_short(plain):
         return plain
     return f"{PREFIX}~{hashlib.sha256(path.encode()).hexdigest()[:32]}"
+
+
+def private_d_tag(key: bytes, path: str) -> str:
+    """The private d-tag of a path: HMAC-SHA256 under a key of 32 bytes, in hex."""
+    return PREFIX + hmac.digest(key, _PRIVATE_LABEL + path.encode(), "sha256").hex()
+
+
+def is_private(tag: str) -> bool:
+    """Whether a d-tag looks private. A flat memory may be named like one, so only its inside proves it."""
+    return _is_private(tag) is not None
+
+
+def private_hex(tag: str) -> str:
+    """The 64 hex digits of a private d-tag."""
+    return tag.removeprefix(PREFIX)
+
+
+def vacated_slot(tag: str) -> str:
+    """The slot under which the ledger files what removed the events at a d-tag, and nothing else of the memory."""
+    return _VACATED + tag
+
+
+def is_vacated_slot(slot: str) -> bool:
+    """Whether a slot is one of `vacated_slot`."""
+    return slot.startswith(_VACATED)
 
 
 def d_tags(path: str) -> tuple[str, ...]:

@@ -33,11 +33,23 @@ from sense_memory.records.kinds import KINDS, RecordType, kind_at
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from sense_memory.nostr.event import Event, Tags
     from sense_memory.nostr.signer import Signer
 
+SIZES: Final = (
+    1_024,
+    4_096,
+    16_384,
+    MAX_PLAINTEXT_BYTES,
+)  # bytes of padded texts: all that a relay sees of a length
+D_TAG: Final = (
+    "d_tag"  # the field that repeats a private d-tag inside, so that it can be checked without its key
+)
+COPY_OF: Final = "copy_of_event"  # of a copy at another d-tag: the original's created_at and id
+VACATE: Final = "moved"  # why a tombstone or a deletion removes the events at a d-tag, and no memory
+_D_TAG_BYTES: Final = len(f'"{D_TAG}":"{"0" * 64}",')
 DELETION_TYPE: Final = "sense-memory:deletion"
 SCHEMA_VERSION: Final = 1  # a record with a larger `v` is kept, and not shown
 _SURELY_SHALLOW: Final = 200  # brackets; JSON with fewer has fewer levels
@@ -83,6 +95,11 @@ class SealedRecord:
     kind: int
     tags: Tags
     content: str = field(repr=False)
+
+    @property
+    def d_tag(self) -> str:
+        """The d-tag; empty for a journal entry."""
+        return next((tag[1] for tag in self.tags if tag[0] == "d"), "")
 
     def at(self, created_at: int) -> Unsigned:
         """The event to sign, dated `created_at` in seconds since 1970."""
@@ -155,8 +172,19 @@ def tombstone(path: str, removing: Mapping[str, Any] | None = None) -> Record:
     return Record(RecordType.TOMBSTONE, path, {**(removing or {}), **fields})
 
 
-async def seal(signer: Signer, record: Record) -> SealedRecord:
+def vacating(path: str) -> Record:
+    """The tombstone that removes the events at one d-tag of a path, and not the memory, which has moved to another."""
+    return tombstone(path, {"why": VACATE})
+
+
+async def seal(signer: Signer, record: Record, tag: str = "", *, pads: bool = False) -> SealedRecord:
     """Encrypt a record to the agent's own key, and verify the ciphertext by decrypting it.
+
+    Args:
+        signer: the agent's.
+        record: what to encrypt.
+        tag: the d-tag of the event; by default the readable one. A private one is repeated inside if there is room.
+        pads: whether the text is padded to one of `SIZES` first.
 
     Raises:
         TooLargeError: above 40,960 bytes of JSON.
@@ -166,6 +194,11 @@ async def seal(signer: Signer, record: Record) -> SealedRecord:
     plaintext = _plaintext(record)
     if len(plaintext) > MAX_PLAINTEXT_BYTES:
         raise TooLargeError(len(plaintext), MAX_PLAINTEXT_BYTES)
+    tag = tag or address.d_tag(record.path)
+    if tag != address.d_tag(record.path) and len(plaintext) + _D_TAG_BYTES <= MAX_PLAINTEXT_BYTES:
+        fields = {D_TAG: address.private_hex(tag), **record.fields}
+        plaintext = _plaintext(Record(record.type, record.path, fields))
+    plaintext = padded(plaintext) if pads else plaintext
     me = signer.public_key
     content = await signer.encrypt(plaintext, me)
     try:
@@ -176,7 +209,13 @@ async def seal(signer: Signer, record: Record) -> SealedRecord:
         raise SealVerificationError
     if not record.type.has_address:
         return SealedRecord(KIND_DIRECT_MESSAGE, (("p", me),), content)
-    return SealedRecord(KIND_APP_DATA, (("d", address.d_tag(record.path)),), content)
+    return SealedRecord(KIND_APP_DATA, (("d", tag),), content)
+
+
+def padded(plaintext: bytes) -> bytes:
+    """A JSON text with spaces after it, up to the next of `SIZES`; a longer text is returned as it is."""
+    size = next((size for size in SIZES if len(plaintext) <= size), 0)
+    return plaintext.ljust(size)
 
 
 def fits(record: Record) -> bool:
@@ -196,13 +235,16 @@ def _plaintext(record: Record) -> bytes:
         raise InvalidInput("the text is not valid Unicode (lone surrogates); nothing was written") from None
 
 
-async def seal_deletion(signer: Signer, removing: Mapping[str, Mapping[str, Any]]) -> str:
+async def seal_deletion(
+    signer: Signer, removing: Mapping[str, Mapping[str, Any]], *, pads: bool = False
+) -> str:
     """The content of a deletion, encrypted to the agent's own key: by path, what is removed and why.
 
     Relays that honour a deletion also drop the tombstone, so the deletion repeats what the tombstone says.
     """
     fields = {"type": DELETION_TYPE, "of": removing}
-    return await signer.encrypt(orjson.dumps(fields), signer.public_key)
+    plaintext = orjson.dumps(fields)
+    return await signer.encrypt(padded(plaintext) if pads else plaintext, signer.public_key)
 
 
 async def open_deletion(signer: Signer, event: Event) -> Mapping[str, Any]:
@@ -236,8 +278,13 @@ def entry_deletion(entry: Event, created_at: int) -> Unsigned:
     return Unsigned(created_at, KIND_DELETION, (("e", entry.id), ("k", str(entry.kind))), "")
 
 
-async def open_event(signer: Signer, event: Event) -> Record:
+async def open_event(signer: Signer, event: Event, keys: Iterable[bytes] = ()) -> Record:
     """Decrypt an event, and check that it lies at the address that its record names.
+
+    Args:
+        signer: the agent's.
+        event: the event.
+        keys: of private d-tags, for records that do not repeat theirs.
 
     Raises:
         BadPayload: not NIP-44 for this key, or not a record of sense-memory.
@@ -246,7 +293,8 @@ async def open_event(signer: Signer, event: Event) -> Record:
     """
     if event.kind == KIND_DIRECT_MESSAGE and event.tag_values("p") != [signer.public_key]:
         raise BadPayload("a direct message to another key")
-    fields = _fields(await signer.decrypt(event.content, signer.public_key))
+    plaintext = await signer.decrypt(event.content, signer.public_key)
+    fields = _fields(plaintext)
     version = fields.get("v", SCHEMA_VERSION)
     name = fields.pop("type", None)
     if not isinstance(name, str) or not name.startswith("sense-memory:"):
@@ -255,7 +303,10 @@ async def open_event(signer: Signer, event: Event) -> Record:
     if type(version) is not int or version > SCHEMA_VERSION or kind is None:
         raise NeedsNewerVersion(event.id, version if type(version) is int else 0)
     path = _path(kind, fields)
-    if not _is_at_its_address(event, kind, path, fields):
+    if not (
+        _is_at_its_address(event, kind, path, fields)
+        or (kind.has_address and _is_at_private_address(event, path, fields, len(plaintext.rstrip()), keys))
+    ):
         raise MisfiledError(event.id)
     return Record(kind, path, fields)
 
@@ -275,6 +326,7 @@ async def open_draft(signer: Signer, content: str, slot: str) -> Record:
     kind = KINDS.get(fields.pop("type", ""))
     if kind is None:
         raise BadPayload("not a record of sense-memory")
+    fields.pop(D_TAG, None)  # a draft lies at no d-tag
     path = _path(kind, fields)
     if slot != (address.d_tag(path) if kind.has_address else ""):
         raise BadPayload("a draft for another address")
@@ -309,6 +361,22 @@ def _path(kind: RecordType, fields: Mapping[str, Any]) -> str:
             raise BadPayload("a field of the record is missing, or is not text")
     path = "" if kind.traits.path is None else kind.traits.path(fields)
     return path if isinstance(path, str) else ""
+
+
+def _is_at_private_address(
+    event: Event, path: str, fields: dict[str, Any], size: int, keys: Iterable[bytes]
+) -> bool:
+    """Whether an event has a private d-tag of its path; the d-tag is taken out of the fields.
+
+    The largest texts have no room for their d-tag, and their key may not have arrived yet: these are believed.
+    """
+    tag = event.d_tag or ""
+    if event.kind != KIND_APP_DATA or not address.is_private(tag):
+        return False
+    if D_TAG in fields:
+        return bool(fields.pop(D_TAG) == address.private_hex(tag))
+    is_full = MAX_PLAINTEXT_BYTES - _D_TAG_BYTES < size <= MAX_PLAINTEXT_BYTES
+    return is_full or any(address.private_d_tag(key, path) == tag for key in keys)
 
 
 def _is_at_its_address(event: Event, kind: RecordType, path: str, fields: Mapping[str, Any]) -> bool:

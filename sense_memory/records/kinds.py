@@ -174,6 +174,17 @@ class RecordType(StrEnum):
             described="the manifest of a device",
         ),
     )
+    ADDRESS_KEY = (
+        "sense-memory:address-key",
+        KindTraits(
+            ("path", "key"),
+            lambda fields: fields["path"],
+            names_path=True,
+            prefix=address.ADDRESS_KEY,
+            counted_as="address_keys",
+            counted=("key of private addresses", "keys of private addresses"),
+        ),
+    )
     TOMBSTONE = (
         "sense-memory:tombstone",
         KindTraits(
@@ -192,6 +203,11 @@ class RecordType(StrEnum):
     def has_address(self) -> bool:
         """Whether its records lie at an address, where a newer version replaces an older one."""
         return self.traits.path is not None
+
+    @property
+    def is_key(self) -> bool:
+        """Whether its records hold the keys of private d-tags."""
+        return self is RecordType.ADDRESS_KEY
 
     @property
     def has_history(self) -> bool:

@@ -6,17 +6,21 @@ this decision are encrypted. This module reads them from opened records, and wri
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.ledger.removals import ID_CHARS, Origin, Removal
 from sense_memory.limits import MAX_SAFE_INTEGER, MAX_VECTOR_COUNT
 from sense_memory.nostr import address
+from sense_memory.nostr.event import is_hex64
 from sense_memory.palace.version import copy_key, counts_in, provenance_in
+from sense_memory.records.envelope import COPY_OF
 
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from sense_memory.nostr.event import Event
     from sense_memory.records.envelope import Record
 
 FORGET: Final = "forget"  # a user asked: removes every text written until then
@@ -33,16 +37,53 @@ def origin_of(record: Record, event_id: str, created_at: int) -> Origin:
         created_at: the date of the event, seconds since 1970.
     """
     fields, kind = record.fields, record.type
+    original = original_of(record)
+    said_at, first = original or (created_at, event_id)
+    copied_at = -1 if original is None else said_at
     if not _says_edits(record):
-        return Origin.plain(event_id, created_at)
+        return Origin(created_at, first, said_at, copied_at=copied_at)
     seen = counts_in(fields.get("seen"))
-    said = provenance_in(fields.get("said"), seen, event_id, created_at)
+    said = provenance_in(fields.get("said"), seen, first, said_at)
     copied = fields.get("conflict_of")
     slot = address.d_tag(address.PERSONA + copied) if isinstance(copied, str) and copied else ""
     text = hash(words_in(record))
     return Origin(
-        created_at, said.id, said.at, said.device, said.count, seen, slot, text, kind.traits.is_merged
+        created_at,
+        said.id,
+        said.at,
+        said.device,
+        said.count,
+        seen,
+        slot,
+        text,
+        kind.traits.is_merged,
+        copied_at,
     )
+
+
+def original_of(record: Record) -> tuple[int, str] | None:
+    """Of a copy at another d-tag, the created_at and the id of the event that it is a copy of; None for any other record."""
+    match record.fields.get(COPY_OF):
+        case [int() as at, str() as ident] if 0 <= at <= MAX_SAFE_INTEGER and is_hex64(ident):
+            return at, ident
+    return None
+
+
+def copy_of(record: Record, event: Event) -> Record:
+    """The record of an event, to be written again at another d-tag as what it is: the same version of the memory."""
+    original = original_of(record) or (event.created_at, event.id)
+    fields = {**record.fields, COPY_OF: list(original)}
+    if _says_edits(record):  # the text is the original's, whichever device wrote it
+        origin = origin_of(record, event.id, event.created_at)
+        fields["said"] = [origin.device, origin.count, origin.said_at, origin.said]
+    return replace(record, fields=fields)
+
+
+def as_edit(record: Record) -> Record:
+    """A record without the claim to be a copy, which an edit of a copy would carry along."""
+    if COPY_OF not in record.fields:
+        return record
+    return replace(record, fields={name: value for name, value in record.fields.items() if name != COPY_OF})
 
 
 def next_seen(before: Origin | None, device: str, now: float) -> dict[str, int]:
@@ -133,6 +174,36 @@ def removal_of(fields: Any, path: str, created_at: int) -> Removal:
         frozenset(_ids(fields.get("kept"))),
         is_automatic=why != FORGET,
         copies=copies if path.startswith(address.PERSONA) else (),
+    )
+
+
+def with_tags(fields: Mapping[str, Any], private: Iterable[str], vacated: Iterable[str]) -> dict[str, Any]:
+    """The fields of a deletion for one path, with the private d-tags in its `a` tags, and with the d-tags that it vacates."""
+    found = {"at": list(private), "vacated": list(vacated)}
+    return {**fields, **{name: tags for name, tags in found.items() if tags}}
+
+
+def private_tags_of(removed: Mapping[str, Any]) -> dict[str, str]:
+    """By private d-tag in a deletion, the slot; `removed` is what `envelope.open_deletion` returns."""
+    return {
+        tag: address.d_tag(path)
+        for path, fields in removed.items()
+        for tag in _tags(fields, "at")
+        if address.is_private(tag)
+    }
+
+
+def vacated_tags_of(removed: Mapping[str, Any]) -> tuple[str, ...]:
+    """The d-tags that a deletion vacates."""
+    return tuple(tag for fields in removed.values() for tag in _tags(fields, "vacated"))
+
+
+def _tags(fields: Any, name: str) -> list[str]:
+    given = fields.get(name) if isinstance(fields, dict) else None
+    return (
+        [tag for tag in given if isinstance(tag, str) and address.is_ours(tag)]
+        if isinstance(given, list)
+        else []
     )
 
 

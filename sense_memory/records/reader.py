@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
 from sense_memory.ledger import FiledEvent, FilingResult, Origin, retry_while_moved
@@ -19,7 +20,14 @@ from sense_memory.limits import HELD_BYTES, SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHA
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, wins_over
 from sense_memory.records import envelope
-from sense_memory.records.origins import origin_of, removal_of, removals_of
+from sense_memory.records.addresses import Addresses
+from sense_memory.records.origins import (
+    origin_of,
+    private_tags_of,
+    removal_of,
+    removals_of,
+    vacated_tags_of,
+)
 from sense_memory.records.snapshot import OpenedRecord
 
 
@@ -46,10 +54,12 @@ class Reader:
         clock: seconds since 1970.
         snapshot: keeps opened records for the next process; None for no snapshot.
         held_bytes: most bytes of records that `file_events` holds; other records are opened when they are read.
+        addresses: the d-tags of the store; by default readable ones.
 
     Attributes:
         on_new: called with the ids of events that became heads, and the relay that served them.
         extras: by name, what the snapshot keeps beside the records.
+        addresses: the d-tags of the store.
     """
 
     def __init__(
@@ -60,7 +70,9 @@ class Reader:
         snapshot: Snapshot | None = None,
         *,
         held_bytes: int = HELD_BYTES,
+        addresses: Addresses | None = None,
     ) -> None:
+        self.addresses = addresses or Addresses(signer, ledger)
         self._signer, self._ledger, self._clock, self._snapshot = signer, ledger, clock, snapshot
         self._open: dict[str, OpenedRecord] = {}  # by slot
         self._held_bytes, self._held = held_bytes, 0
@@ -119,8 +131,8 @@ class Reader:
             self._open[filed.slot] = OpenedRecord.of(ident, record, filed.event.created_at)
 
     def drop_deleted(self, request: Event) -> None:
-        """Drop the held records that a deletion names."""
-        for target, _ in deletion_targets(request):
+        """Drop the held records that a filed deletion names."""
+        for target, _ in deletion_targets(request, self._ledger.places.slot_at):
             self._open.pop(target, None)
 
     async def save(self) -> None:
@@ -187,9 +199,11 @@ class Reader:
         record: Record | NeedsNewerVersion
         try:
             event = stored.event()
-            if (event.id, slot_of(event)) != (stored.id.hex(), stored.slot):
+            if event.id != stored.id.hex():
                 raise MisfiledError(event.id)
-            record = await envelope.open_event(self._signer, event)
+            record = await self._open_event(event)
+            if stored.slot not in {slot_of(event), slot_at(record, event.d_tag or "") or slot_of(event)}:
+                raise MisfiledError(event.id)
         except NeedsNewerVersion as error:
             record = error
         except (InvalidEvent, BadPayload, MisfiledError) as error:
@@ -246,12 +260,28 @@ class Reader:
         """File events, after reading every version that the events may remove or replace."""
 
         async def attempt() -> Sequence[FilingResult]:
-            origins = await self.origins(filed)
+            items = self._with_slots(filed)
+            origins = await self.origins(items)
             return await self._ledger.write(
-                self._ledger.file_events, filed, relay, self._clock(), origins=origins
+                self._ledger.file_events, items, relay, self._clock(), origins=origins
             )
 
         return await retry_while_moved(attempt)
+
+    def _with_slots(self, filed: Sequence[FiledEvent]) -> Sequence[FiledEvent]:
+        """Events, of which deletions know the slots of the private d-tags that they name, if anything here does."""
+        requests = {index: item for index, item in enumerate(filed) if item.role.is_request}
+        if not requests:
+            return filed
+        there = {item.event.d_tag: item.slot for item in filed if not address.is_vacated_slot(item.slot)}
+        found = list(filed)
+        for index, item in requests.items():
+            named = [address.d_tag_of(one, item.event.pubkey) for one in item.event.tag_values("a")]
+            private = [tag for tag in named if tag is not None and address.is_private(tag)]
+            slots = {tag: there.get(tag) or self._ledger.places.slot_at(tag) for tag in private}
+            known = {tag: slot for tag, slot in slots.items() if slot != tag}
+            found[index] = replace(item, tags=known | dict(item.tags))
+        return found
 
     async def file_quarantined(self) -> int:
         """File the quarantined events that are due; returns how many."""
@@ -263,10 +293,9 @@ class Reader:
         ]
         if not waiting:
             return 0
-        origins = await self.origins(waiting)
-        return await self._ledger.write(
-            self._ledger.file_quarantined, self._clock(), waiting, origins=origins
-        )
+        items = self._with_slots(waiting)
+        origins = await self.origins(items)
+        return await self._ledger.write(self._ledger.file_quarantined, self._clock(), items, origins=origins)
 
     async def origins(
         self, filed: Sequence[FiledEvent], known: Mapping[bytes, Origin] | None = None
@@ -316,19 +345,14 @@ class Reader:
         if event.kind == KIND_DELETION:
             if not _concerns_us(event):
                 raise _ForeignEvent
-            removed = await envelope.open_deletion(self._signer, event)
-            removals = {
-                address.d_tag(path): removal_of(fields, path, event.created_at)
-                for path, fields in removed.items()
-            }
-            return FiledEvent(event, slot_of(event), REQUEST, removals=removals)
+            return deletion_as(await envelope.open_deletion(self._signer, event), event)
         if event.kind not in {KIND_APP_DATA, KIND_DIRECT_MESSAGE}:
             raise _ForeignEvent  # relays are not asked for other kinds, but a file may contain any
         if event.kind == KIND_APP_DATA and (event.d_tag is None or not address.is_ours(event.d_tag)):
             raise _ForeignEvent
         slot = slot_of(event)
         try:
-            record = await envelope.open_event(self._signer, event)
+            record = await self._open_event(event)
         except NeedsNewerVersion:
             return FiledEvent(event, slot)
         except BadPayload:
@@ -338,10 +362,42 @@ class Reader:
         opened[event.id] = record
         return filed_as(record, event)
 
+    async def _open_event(self, event: Event) -> Record:
+        """As `envelope.open_event`, with the keys of private d-tags."""
+        is_private = event.d_tag is not None and address.is_private(event.d_tag)
+        return await envelope.open_event(
+            self._signer, event, await self.addresses.keys() if is_private else ()
+        )
+
+
+def deletion_as(removed: Mapping[str, Any], event: Event) -> FiledEvent:
+    """A deletion, with what it removes and where, by what `envelope.open_deletion` has read inside."""
+    removals = {
+        address.d_tag(path): removal_of(fields, path, event.created_at)
+        for path, fields in removed.items()
+        if not (isinstance(fields, dict) and fields.get("why") == envelope.VACATE)
+    }
+    return FiledEvent(
+        event,
+        slot_of(event),
+        REQUEST,
+        removals=removals,
+        tags=private_tags_of(removed),
+        vacated=vacated_tags_of(removed),
+    )
+
+
+def slot_at(record: Record, tag: str) -> str:
+    """The slot of the event of a record with a d-tag; empty for a journal entry, whose slot is its event's id."""
+    if not record.type.has_address:
+        return ""
+    vacates = record.type.role.is_tombstone and record.fields.get("why") == envelope.VACATE
+    return address.vacated_slot(tag) if vacates else address.d_tag(record.path)
+
 
 def filed_as(record: Record, event: Event) -> FiledEvent:
     """The event of a record, with its slot, its role, and its origin or removals. Not for deletions."""
-    role, slot = record.type.role, slot_of(event)
+    role, slot = record.type.role, slot_at(record, event.d_tag or "") or slot_of(event)
     if role.is_tombstone:
         return FiledEvent(event, slot, role, removals=removals_of(record, slot, event.created_at))
     origin = origin_of(record, event.id, event.created_at) if role.has_origin else None

@@ -16,12 +16,12 @@ all records. Nothing is sent from here.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from sense_memory.errors import ClockSkewError, InvalidEvent
-from sense_memory.ledger import FiledEvent, Removal, retry_while_moved
+from sense_memory.ledger import Basis, FiledEvent, Removal, retry_while_moved
 from sense_memory.ledger.removals import ID_CHARS
 from sense_memory.ledger.roles import REQUEST
 from sense_memory.ledger.stamps import BurstWait, needs_no_merge
@@ -36,18 +36,38 @@ from sense_memory.nostr import address
 from sense_memory.nostr.event import Unsigned
 from sense_memory.palace.version import copy_key
 from sense_memory.records import envelope
-from sense_memory.records.origins import AGAIN, FORGET, PRUNE, removal_of, removing
-from sense_memory.records.reader import filed_as
+from sense_memory.records.origins import AGAIN, FORGET, PRUNE, as_edit, copy_of, removing, with_tags
+from sense_memory.records.reader import deletion_as, filed_as, slot_at
 
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
-    from sense_memory.ledger import Basis, Ledger, Origin
+    from sense_memory.arguments import AddressMode
+    from sense_memory.ledger import Ledger, Origin, StoredEvent
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
     from sense_memory.records.envelope import Record, SealedRecord
     from sense_memory.records.reader import Reader
+
+
+@dataclass(frozen=True, slots=True)
+class _Removing:
+    """What one deletion request removes.
+
+    Attributes:
+        records: tombstones, each with its d-tag.
+        removing: by path, what is removed and where, for the content of the request.
+        main: the d-tags for the `a` tags, by path; a path's own readable d-tag brings that of 0.3.1 along.
+        named: ids of events to name, in addition to the tombstones and the heads.
+        bare: as in `Writer.forget_all`: by path, the mark of an address that gets no tombstone.
+    """
+
+    records: Sequence[tuple[Record, str]]
+    removing: Mapping[str, Mapping[str, Any]]
+    main: Mapping[str, str]
+    named: Sequence[str] = ()
+    bare: Mapping[str, int] = field(default_factory=dict)
 
 
 class Writer:
@@ -75,6 +95,7 @@ class Writer:
         look: Callable[[Record, SealedRecord], None] | None = None,
     ) -> None:
         self._signer, self._ledger, self._reader = signer, ledger, reader
+        self._addresses = reader.addresses
         self._relays, self._clock, self._sleep, self._look = relays, clock, sleep, look
 
     async def write(
@@ -99,13 +120,45 @@ class Writer:
             StorageFullError, LedgerError: nothing of this call was written.
             HeadMoved: a slot has changed since an edit's basis was read; nothing of this call was written.
         """
-        sealed = [await envelope.seal(self._signer, record) for record in records]
+        return await self._write(list(map(as_edit, records)), self._addresses.mode, drafts, bases, lost_texts)
+
+    async def copy(self, versions: Sequence[StoredEvent], mode: AddressMode) -> list[str]:
+        """Write heads again at their d-tags of a mode, as the same versions, all or none; returns the new event ids.
+
+        The copies are neither edits nor accesses: an edit that a device wrote without knowing them wins over them.
+
+        Raises:
+            HeadMoved: a version is no longer the head, or may have to be merged; nothing was written.
+            TooLargeError, SealVerificationError, ClockSkewError, LedgerError: nothing was written.
+        """
+        records, bases = [], {}
+        for stored in versions:
+            record = await self._reader.readable_record(stored)
+            copied = copy_of(record, stored.event())
+            records.append(copied if envelope.fits(copied) else record)
+            bases[stored.slot] = Basis(stored.seq)
+        return await self._write(records, mode, False, bases, None)
+
+    async def _write(
+        self,
+        records: Sequence[Record],
+        mode: AddressMode,
+        drafts: bool,
+        bases: Mapping[str, Basis] | None,
+        lost_texts: Mapping[str, str] | None,
+    ) -> list[str]:
+        if mode == "private" and not any(record.type.is_key for record in records):
+            await self._write_key()
+        sealed = [await self._sealed(record, await self._addresses.tag(record, mode)) for record in records]
         filed: list[FiledEvent] = []
         while True:
             try:
                 filed = await self._stamped_and_signed(records, sealed, filed, bases or {})
             except ClockSkewError as error:
-                kept = [(_slot(record), item.content) for record, item in zip(records, sealed, strict=True)]
+                kept = [
+                    (slot_at(record, item.d_tag), item.content)
+                    for record, item in zip(records, sealed, strict=True)
+                ]
                 numbers = await self._ledger.write(
                     self._ledger.drafts.add, kept if drafts else (), self._clock()
                 )
@@ -118,6 +171,14 @@ class Writer:
             for record, item in zip(records, sealed, strict=True):
                 self._look(record, item)
         return [place.event.id for place in filed]
+
+    async def _write_key(self) -> None:
+        """Write the key of private d-tags if this ledger has none."""
+        if (record := await self._addresses.new_key(self._clock())) is not None:
+            await self._write([record], "private", False, None, None)
+
+    async def _sealed(self, record: Record, tag: str) -> SealedRecord:
+        return await envelope.seal(self._signer, record, tag, pads=self._addresses.pads)
 
     async def forget(self, path: str) -> str:
         """Replace an address by a tombstone and ask for its deletion (NIP-09); returns the request's id.
@@ -170,50 +231,108 @@ class Writer:
         """
         known: dict[bytes, Origin] = {}
         fields = await self._removal_fields(paths, why, known)
-        records = [envelope.tombstone(path, fields[path]) for path in paths if path not in bare]
-        sealed = [await envelope.seal(self._signer, record) for record in records]
-        content = await envelope.seal_deletion(self._signer, fields)
+        tags = {path: await self._tags_to_remove(path) for path in paths}
+        records = [
+            (envelope.tombstone(path, fields[path]), tags[path][0]) for path in paths if path not in bare
+        ]
+        records += [(envelope.vacating(path), tag) for path in paths for tag in tags[path][1:]]
+        removing = {
+            path: with_tags(said, filter(address.is_private, tags[path][:1]), tags[path][1:])
+            for path, said in fields.items()
+        }
+        named = [ident for path in bare for ident in self._ids_to_name(path, bare)]
+        main = {path: found[0] for path, found in tags.items()}
+        wanted = _Removing(records, removing, main, named, bare)
+        return await self._remove(wanted, known, bases=bases, discarded=discarded)
+
+    async def _tags_to_remove(self, path: str) -> list[str]:
+        """The d-tags at which a path is to be removed: that of its head first, or else the one that this store writes."""
+        if used := self._ledger.places.used(address.d_tag(path)):
+            return used
+        if self._addresses.is_private:
+            await self._write_key()
+        return [await self._addresses.tag_at(path, self._addresses.mode)]
+
+    async def vacate(self, places: Mapping[str, str]) -> str:
+        """Remove the events at some d-tags, and not their memories; returns the id of the deletion request.
+
+        A readable d-tag is not repeated in the request, which relays keep: it names the events by their ids.
+
+        Args:
+            places: the path of each d-tag.
+        """
+        removing: dict[str, dict[str, Any]] = {}
+        main: dict[str, str] = {}
+        for tag, path in places.items():
+            vacated = [*removing.get(path, {}).get("vacated", ()), tag]
+            removing[path] = with_tags({"why": envelope.VACATE}, (), vacated)
+            if address.is_private(tag):
+                main[tag] = tag
+        named = [
+            ident
+            for tag, path in places.items()
+            for ident in self._ledger.places.ids_at(address.d_tag(path), tag)
+        ]
+        records = [(envelope.vacating(path), tag) for tag, path in places.items()]
+        return await self._remove(_Removing(records, removing, main, named), {})
+
+    async def _remove(
+        self,
+        wanted: _Removing,
+        known: dict[bytes, Origin],
+        *,
+        bases: Mapping[str, Basis] | None = None,
+        discarded: Collection[str] = (),
+    ) -> str:
+        """Write tombstones at their d-tags, and one request; returns the request's id. Raises HeadMoved.
+
+        Args:
+            wanted: what to remove.
+            known: origins that were read before.
+            bases: as in `forget_all`.
+            discarded: as in `forget_all`.
+        """
+        sealed = [await self._sealed(record, tag) for record, tag in wanted.records]
+        content = await envelope.seal_deletion(self._signer, wanted.removing, pads=self._addresses.pads)
         tombstones: list[FiledEvent] = []
+        records = [record for record, _ in wanted.records]
         while True:
             tombstones = await self._stamped_and_signed(records, sealed, tombstones, known=())
-            request = await self._request(fields, tombstones, bare, content)
+            request = await self._request(wanted, tombstones, content)
             items = [*tombstones, request]
             origins = await self._reader.origins(items, known)
             if await self._append(items, bases=bases, origins=origins, discarded=discarded):
                 break
-        self._reader.drop_deleted(request.event)
+        if not request.only_vacates:
+            self._reader.drop_deleted(request.event)
         for tombstone, record in zip(tombstones, records, strict=True):
             self._reader.hold_record(tombstone, record)
         return request.event.id
 
-    async def _request(
-        self,
-        fields: Mapping[str, Mapping[str, Any]],
-        tombstones: Sequence[FiledEvent],
-        bare: Mapping[str, int],
-        content: str,
-    ) -> FiledEvent:
-        """The NIP-09 request for some addresses, with the ids of their tombstones and heads.
-
-        At the addresses in `bare`, which get no tombstone, the request names the stored versions.
-        """
+    async def _request(self, wanted: _Removing, tombstones: Sequence[FiledEvent], content: str) -> FiledEvent:
+        """The NIP-09 request for some d-tags, with the ids of their tombstones and heads."""
         seconds = [tombstone.event.created_at for tombstone in tombstones]
-        second = max([*seconds, *(self._second_by_id(mark) for mark in bare.values())])
+        second = max([*seconds, *(self._second_by_id(mark) for mark in wanted.bare.values())])
         ids = [tombstone.event.id for tombstone in tombstones]
         ids += [
             head.id.hex()
             for tombstone in tombstones
             if (head := self._ledger.head(tombstone.slot)) is not None
         ]
-        for path in bare:
-            ids += self._ledger.ids_after(address.d_tag(path), second, MAX_NAMED_COUNT // len(bare))
-        tags = dict.fromkeys(tag for path in fields for tag in address.d_tags(path))
-        unsigned = envelope.deletion(
-            self._signer.public_key, tuple(tags), tuple(dict.fromkeys(ids)), second, content
+        tags = dict.fromkeys(
+            tag
+            for path, found in wanted.main.items()
+            for tag in ((found,) if found != address.d_tag(path) else address.d_tags(path))
         )
-        request = await self._signed(unsigned)
-        removals = {address.d_tag(path): removal_of(said, path, second) for path, said in fields.items()}
-        return FiledEvent(request, slot_of(request), REQUEST, removals=removals)
+        unsigned = envelope.deletion(
+            self._signer.public_key, tuple(tags), tuple(dict.fromkeys((*ids, *wanted.named))), second, content
+        )
+        return deletion_as(wanted.removing, await self._signed(unsigned))
+
+    def _ids_to_name(self, path: str, bare: Mapping[str, int]) -> list[str]:
+        """The ids of the stored versions at a path that gets no tombstone."""
+        second = max(self._second_by_id(mark) for mark in bare.values())
+        return self._ledger.ids_after(address.d_tag(path), second, MAX_NAMED_COUNT // len(bare))
 
     async def _removal_fields(
         self, paths: Sequence[str], why: str, origins: dict[bytes, Origin]
@@ -336,7 +455,7 @@ class Writer:
         """
         while True:
             try:
-                seconds = self._seconds(records, known)
+                seconds = self._seconds(records, sealed, known)
                 break
             except BurstWait as wait:
                 await self._sleep(min(wait.seconds, 1.0))
@@ -349,22 +468,31 @@ class Writer:
             filed.append(filed_as(record, event))
         return filed
 
-    def _seconds(self, records: Sequence[Record], known: Collection[str]) -> list[int]:
+    def _seconds(
+        self, records: Sequence[Record], sealed: Sequence[SealedRecord], known: Collection[str]
+    ) -> list[int]:
         """The seconds of new events.
 
         Raises:
             ClockSkewError, BurstWait: as `Stamps.assign`.
         """
         stamps = self._ledger.stamps(self._clock())
-        slots = [_slot(record) for record in records]
+        slots = [slot_at(record, item.d_tag) for record, item in zip(records, sealed, strict=True)]
         marks = self._ledger.marks(filter(None, slots))
+        removed = self._ledger.places.marks(item.d_tag for item in sealed if item.d_tag)
         roles = {slot: record.type.role for slot, record in zip(slots, records, strict=True) if slot in marks}
         is_open = self._ledger.open_slots(roles, known)
         forgotten = [slot for slot, role in roles.items() if role.is_tombstone]
         tombstones = self._ledger.open_tombstones(forgotten, self._clock())
         seconds = []
-        for slot, record in zip(slots, records, strict=True):
-            second = tombstones.get(slot) or stamps.assign(marks.get(slot), is_open=slot in is_open)
+        for slot, record, item in zip(slots, records, sealed, strict=True):
+            mark, vacated = marks.get(slot), removed.get(item.d_tag, -1)
+            if address.is_vacated_slot(slot):
+                vacated = max(vacated, self._ledger.places.newest_at(item.d_tag))
+            if vacated > (-1 if mark is None else mark):
+                mark = vacated
+            is_free = slot in is_open and mark == marks.get(slot) and mark != vacated
+            second = tombstones.get(slot) or stamps.assign(mark, is_open=is_free)
             seconds.append(second)
             if slot:  # this event is not handed out yet: the next event of the batch may replace it
                 marks[slot] = second
@@ -381,8 +509,3 @@ class Writer:
                 "the signer signed another event than it was given, so nothing was stored or sent; check the signer"
             )
         return event
-
-
-def _slot(record: Record) -> str:
-    """The address of a record; empty for a journal entry, whose slot is its event's id."""
-    return address.d_tag(record.path) if record.type.has_address else ""

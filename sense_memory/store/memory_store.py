@@ -92,6 +92,8 @@ class MemoryStore(PersonaNames, StoreLifetime):
             it by its path alone, and pruning deletes by age alone, as the specification has it.
         search_forgotten: the default of `search(include_forgotten=…)`.
         min_acks: how many relays elsewhere must have a memory to count as replicated; by default more than half of them.
+        addresses: "readable", or "private": relays see keyed hashes of names. Both are always read.
+        pad_sizes, send_jitter: pad texts to 1, 4, 16 or 40 KiB (by default if private); wait 0 to 120 s before sending.
         close_timeout: seconds, at most, that closing waits until reachable relays have taken what is queued; 0 does
             not wait. The rest is logged, and sent when a store of this ledger is next open.
         read_timeout: seconds, at most, that a read that finds nothing waits for relays that are asked for the first
@@ -124,6 +126,9 @@ class MemoryStore(PersonaNames, StoreLifetime):
         revive: ReviveRule = "use",
         search_forgotten: bool = False,
         min_acks: int | None = None,
+        addresses: arguments.AddressMode = "readable",
+        pad_sizes: bool | None = None,
+        send_jitter: float = 0.0,
         close_timeout: float = LINGER_SECONDS,
         read_timeout: float | None = None,
         timeouts: Timeouts | None = None,
@@ -146,6 +151,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
             revive=arguments.revive(revive),
             search_forgotten=search_forgotten,
             min_acks=arguments.min_acks(min_acks),
+            shown=arguments.shown_to_relays(addresses, pad_sizes, send_jitter),
             close_timeout=arguments.timeout(close_timeout, "close_timeout"),
             read_timeout=None if read_timeout is None else arguments.timeout(read_timeout, "read_timeout"),
             monotonic=time.monotonic,

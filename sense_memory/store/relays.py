@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from sense_memory import arguments
 from sense_memory.ledger.copies import MemoryCopies, memory_copies, quorum
 from sense_memory.memories.status import was_ever_complete
 
@@ -11,6 +12,8 @@ from sense_memory.memories.status import was_ever_complete
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from sense_memory.arguments import AddressMode
+    from sense_memory.memories.address_moves import AddressPlan
     from sense_memory.memories.open_store import OpenStore
     from sense_memory.mind.relay_list import RelayList
     from sense_memory.relay.sync.audit import RelayAudit
@@ -74,6 +77,36 @@ class StoreRelays(tuple[str, ...]):  # noqa: SLOT001 - it has an attribute
         A device that still has such a memory sends it again, and counts it in its next manifest.
         """
         return await self._open().replication.accept_losses()
+
+    async def switch_addresses(
+        self,
+        mode: AddressMode,
+        *,
+        dry_run: bool = False,
+        without: Iterable[str] = (),
+        progress: Callable[[str, int], None] = lambda _, __: None,
+    ) -> AddressPlan:
+        """Move everything from readable to private addresses, or back; returns what is left to do.
+
+        From now on, this store writes at addresses of this mode; set `addresses` for stores that are opened later. Each
+        memory is written again at its new address. What lies at an old address is removed once every relay has shown what
+        replaced it. A call that was stopped can be repeated; so can one after which something is left.
+
+        Args:
+            mode: "readable" or "private".
+            dry_run: only say what would be done, by what this ledger holds.
+            without: URLs of relays that need not show anything, because they are gone.
+            progress: called with "written" or "removed", and the number of addresses done so far.
+
+        Raises:
+            InvalidInput: no such mode; nothing was changed.
+        """
+        wanted = arguments.shown_to_relays(mode, None, 0.0).addresses
+        store, left_out = self._open(), tuple(without)
+        if dry_run:
+            return await store.replication.address_moves().plan(wanted, without=left_out)
+        async with store.writing():
+            return await store.replication.switch_addresses(wanted, left_out, progress)
 
     def drop(self, url: str) -> int:
         """Discard the queue and the pull position of a relay that this store no longer uses.

@@ -225,12 +225,13 @@ def test_counts_of_live_heads(world):
     assert world.heads.live_counts(SECTIONS) == (
         len(LIVE) + 1,
         2,
-        {"logs": 1, "mind": 1, "files": 0, "manifests": 0},
+        {"logs": 1, "mind": 1, "files": 0, "manifests": 0, "address_keys": 0},
     )  # entries: kind 4, and that of 0.3.1
 
 
 def test_an_empty_ledger_counts_nothing(ledger):
-    assert ledger.heads.live_counts(SECTIONS) == (0, 0, {"logs": 0, "mind": 0, "files": 0, "manifests": 0})
+    nothing = {"logs": 0, "mind": 0, "files": 0, "manifests": 0, "address_keys": 0}
+    assert ledger.heads.live_counts(SECTIONS) == (0, 0, nothing)
     assert ledger.heads.flat_count() == 0
 
 

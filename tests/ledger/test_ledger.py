@@ -43,6 +43,7 @@ def test_every_event_is_counted_once(me, ledger):
         "mind": [me.memory(f"mind/{number}") for number in range(5)],
         "files": [me.memory(f"file/{number}") for number in range(3)],
         "manifests": [me.memory(f"device/{number}") for number in range(10)],
+        "address_keys": [me.memory(f"address-key/{number}") for number in range(2)],
         "embeddings": [replace(me.memory(f"embed/{number}"), role=Role.EMBEDDING) for number in range(6)],
         "tombstones": [me.tombstone(f"gone {number}", 60) for number in range(7)],
         "deletions": [me.deletion(60 + number, ["gone 1"]) for number in range(8)],

@@ -25,6 +25,7 @@ def test_the_names_of_kinds_are_those_of_every_record_so_far():
         "mind": Role.MEMORY,
         "file": Role.MEMORY,
         "device": Role.MEMORY,
+        "address-key": Role.MEMORY,
         "tombstone": Role.TOMBSTONE,
     }
     assert KINDS == {kind.value: kind for kind in RecordType}
@@ -56,8 +57,11 @@ def test_no_prefix_begins_another_so_every_path_has_one_kind():
 
 
 def test_what_is_counted_apart_has_a_name_and_words_and_a_place():
-    assert list(COUNTED) == ["logs", "embeddings", "mind", "files", "manifests"]
-    assert list(SECTIONS) == ["logs", "mind", "files", "manifests"]  # embeddings are counted by their role
+    names = ["logs", "embeddings", "mind", "files", "manifests", "address_keys"]
+    assert list(COUNTED) == names
+    assert list(SECTIONS) == [
+        name for name in names if name != "embeddings"
+    ]  # they are counted by their role
     assert all(all(kind.traits.counted) and kind.traits.prefix for kind in COUNTED.values())
 
 
@@ -72,7 +76,7 @@ def test_each_trait_belongs_to_these_kinds_and_to_no_other():
     assert kinds_with("says_edits") == {"FLAT", "PERSONA", "MIND"}
     assert kinds_with("is_watched") == {"FLAT", "JOURNAL", "PERSONA"}
     assert kinds_with("is_merged") == {"PERSONA"}
-    assert kinds_with("names_path") == {"FILE", "MIND"}
+    assert kinds_with("names_path") == {"ADDRESS_KEY", "FILE", "MIND"}
     assert kinds_with("is_exported") == {"FILE"}
     assert {kind.name for kind in RecordType if not kind.has_address} == {"JOURNAL"}
 

@@ -1,6 +1,6 @@
 """What `init` asks in a terminal after it made a key: which harnesses to connect, which relays, which embedder.
 
-Enter leaves each as it is, and so does Ctrl-C, which ends the questions. What is asked about is on this machine already:
+Enter takes the answer that is shown, and Ctrl-C ends the questions. What is asked about is on this machine already:
 harnesses that were found, embedders that are installed; no relay is contacted. Where anything is configured, it is not asked
 about again. An answer that cannot be used is explained, and the question is asked again. What was wanted and failed is said,
 and the other questions follow: the key is made by then.
@@ -37,17 +37,19 @@ _NONE: Final = {"none", "no", "n"}
 _MAX_SHOWN_CHARS: Final = 40  # of an answer that is repeated
 
 
-def ask_all(context: typer.Context, settings: Settings) -> None:
+def ask_all(context: typer.Context, settings: Settings, *, is_new: bool = True) -> None:
     """Ask, and do what is wanted; nothing is asked where nobody can answer.
 
     Args:
         context: of `init`.
         settings: of the agent that has its key now.
+        is_new: whether the key was made, and not imported with a memory that may exist already.
     """
     if of(context).as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return
     typer.echo("\nWhat should be connected? Enter leaves it as it is; Ctrl-C ends the questions.")
     try:
+        _addresses(settings, is_new=is_new)
         _harnesses(context)
         _relays(context, settings)
         _embedder(settings)
@@ -85,6 +87,27 @@ def _is_done(action: Callable[[], None]) -> bool:
     else:
         return True
     return False
+
+
+def _addresses(settings: Settings, *, is_new: bool) -> None:
+    """Ask what relays shall see. An imported memory stays readable unless somebody decides otherwise."""
+    from sense_memory.config.config_file import agent_config, save_value
+    from sense_memory.config.sources import DEFAULT
+
+    if settings.origins["addresses"] != DEFAULT:
+        return
+    typer.echo(
+        "  private    relays see keyed hashes instead of the names of memories, and four sizes (recommended)"
+    )
+    typer.echo(
+        "  readable   relays see the names; needed where the published package 0.3.x shares this memory"
+    )
+    while (wanted := typer.prompt("Addresses", default="private" if is_new else "readable").strip()) not in {
+        "private",
+        "readable",
+    }:
+        typer.echo(f"There is no {one_line(wanted[:40])!r}.")
+    save_value(settings.home, "addresses", wanted, agent_config(settings.agent))
 
 
 def _harnesses(context: typer.Context) -> None:

@@ -187,7 +187,8 @@ def store_of(settings: Settings, signer: LocalSigner, **options: Any) -> MemoryS
     path = settings.ledger or ledger_path(settings.home, signer.public_key)
     options |= {"ledger": path, "plan": settings.plan, "share_embeddings": settings.share_embeddings}
     options |= {"contradictions": settings.contradictions, "revive": settings.revive}
-    options |= {"search_forgotten": settings.search_forgotten}
+    options |= {"search_forgotten": settings.search_forgotten, "addresses": settings.addresses}
+    options |= {"pad_sizes": settings.pad_sizes, "send_jitter": settings.send_jitter}
     if settings.wants_embedder:
         options |= {"embedder": partial(find_embedder, settings)}
     if settings.model is not None:

@@ -72,8 +72,8 @@ def init(
     """Make an agent's key, or import one. An existing key is never overwritten.
 
     The key owns the memory: whoever has the key can read and write everything, and without the key nobody can. With
-    --show-nsec, an existing key is shown again. A terminal is then asked what to connect: harnesses that are on this
-    machine, relays, an embedder; each can be declined. An encrypted key (ncryptsec, as `backup` writes it) is opened with its
+    --show-nsec, an existing key is shown again. A terminal is then asked what relays shall see, and what to
+    connect: harnesses that are on this machine, relays, an embedder; each can be declined. An encrypted key (ncryptsec, as `backup` writes it) is opened with its
     password and stored in a plain key file that only you can read.
     """
     if password_stdin and not import_key:
@@ -106,7 +106,7 @@ def init(
     if done != "shown":
         from sense_memory.interfaces.cli.first_questions import ask_all
 
-        ask_all(context, settings)
+        ask_all(context, settings, is_new=done == "made")
     if not invocation.as_json:
         _tell_next(invocation.settings(), done)
 

@@ -57,6 +57,7 @@ _MODULES: Final = {  # by command, in the order of `--help`: what a new user nee
     **dict.fromkeys(("sync", "watch", "status"), "sync"),
     "audit": "audit",
     **dict.fromkeys(("relays", "relay"), "relays"),
+    "addresses": "addresses",
     "backup": "backup",
     **dict.fromkeys(("export", "import"), "exchange"),
     "mirror": "mirror",

@@ -229,6 +229,7 @@ _RELAYS: Final = {
         },
     ),
     "relay.sync.holdings.Holding": Shape("holding", without=("url",), or_null=("problem",)),
+    "memories.address_moves.AddressPlan": Shape("address plan"),
     "ledger.rescue.RescueReport": Shape("rescue"),
     "config.relays.Preset": Shape("preset"),
     "memories.agents.AgentFiles": Shape("agent"),

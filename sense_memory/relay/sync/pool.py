@@ -65,8 +65,9 @@ class Pool:
         timeouts: Timeouts,
         offline_first: bool = False,
         act_on_pull: Callable[[], Awaitable[bool]] | None = None,
+        send_delay: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        self._act_on_pull = act_on_pull
+        self._act_on_pull, self._send_delay = act_on_pull, send_delay
         self._ledger = ledger
         self._clock = clock
         self._offline_first = offline_first
@@ -270,6 +271,6 @@ class Pool:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            await asyncio.sleep(DEBOUNCE_SECONDS)
+            await asyncio.sleep(DEBOUNCE_SECONDS + self._send_delay())
             for link in self._links:
                 link.wake.set()

@@ -399,7 +399,7 @@ class Puller:
         A relay that compares sets is not asked for them: a comparison shows all events of the second.
         """
         asks = kind == KIND_APP_DATA and not self._reconciler.may_compare(connection)
-        known_tags = self._ledger.slots if asks else tuple
+        known_tags = self._ledger.places.tags if asks else tuple
         return replace(kinds_filter(self._author, (kind,)), since=step.since(kind)), known_tags
 
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from sense_memory.errors import RelayError
 from sense_memory.ledger.relays import Remark
 from sense_memory.limits import AHEAD_SECONDS, CLOCK_TICK_SECONDS, PUBLISH_WINDOW_COUNT, SEND_BATCH_COUNT
-from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION
+from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, Event
 from sense_memory.nostr.filters import Filter
 from sense_memory.nostr.verdict import REASONS, RelayOutcome, RelayVerdict
 from sense_memory.relay.client.actions import CONNECTION_LOST, TOO_LARGE_LOST
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.ledger.outbox import OutboxEntry
-    from sense_memory.nostr.event import Event
     from sense_memory.relay.client.connection import RelayConnection
     from sense_memory.relay.sync.agenda import SyncPlan
     from sense_memory.relay.sync.reconcile import InventoryCache
@@ -150,13 +149,13 @@ class _SendProgress:
     Attributes:
         sent: our events, counted by the relay's verdict.
         served: events that the relay showed during the sending, counted by how they were filed.
-        waiting: seq and slot of the events in flight, by id.
+        waiting: the events in flight, by id.
         verdicts: the verdicts that are not recorded yet, by seq.
     """
 
     sent: Counter[str]
     served: Counter[str]
-    waiting: dict[str, tuple[int, str]] = field(default_factory=dict)
+    waiting: dict[str, OutboxEntry] = field(default_factory=dict)
     verdicts: dict[int, RelayVerdict] = field(default_factory=dict)
 
 
@@ -330,13 +329,14 @@ class RelaySync:
         first = 1 if self._ledger.relays.rate_limits(self._url) else None
         items = ((entry.id, entry.body) async for entry in entries)
         async for ident, verdict in connection.publish(items, first=first):
-            seq, slot = sending.waiting.pop(ident)
+            entry = sending.waiting.pop(ident)
+            seq = entry.seq
             if verdict.outcome is RelayOutcome.RETRY and verdict.reason == (connection.problem or ""):
                 lost.append(seq)  # the relay did not answer, so the event stays due
                 continue
             sending.sent[verdict.outcome.value] += 1
             if verdict.outcome is RelayOutcome.SUPERSEDED:
-                newer[seq] = slot, verdict
+                newer[seq] = Event.restored(entry.body).d_tag or "", verdict
                 continue
             verdicts[seq] = verdict
             if len(verdicts) >= PUBLISH_WINDOW_COUNT:
@@ -344,7 +344,7 @@ class RelaySync:
                 verdicts.clear()
         await self._ledger.write(outbox.record_verdicts, self._url, verdicts, self._clock())
         if newer:
-            await self._pull_newer(connection, [slot for slot, _ in newer.values()], sending.served)
+            await self._pull_newer(connection, [tag for tag, _ in newer.values() if tag], sending.served)
             claims = {seq: verdict for seq, (_, verdict) in newer.items()}
             # By now the relay has shown the newer version, or its claim is false.
             await self._ledger.write(outbox.record_verdicts, self._url, claims, self._clock())
@@ -359,7 +359,7 @@ class RelaySync:
             part, entries = entries[:size], entries[size:]
             if len(part) == 1 and not await self._is_responsive(connection):
                 return
-            sending = _SendProgress(sent, served, {entry.id: (entry.seq, entry.slot) for entry in part})
+            sending = _SendProgress(sent, served, {entry.id: entry for entry in part})
             lost = await self._offer(connection, each(part), sending)
             if lost or not connection.is_open:
                 too_large = connection.problem == TOO_LARGE_LOST
@@ -417,16 +417,16 @@ class RelaySync:
                 if is_too_large(entry.body, connection.information):
                     sending.verdicts[entry.seq] = _TOO_LARGE
                 else:
-                    sending.waiting[entry.id] = entry.seq, entry.slot
+                    sending.waiting[entry.id] = entry
                     yield entry
             last = entries[-1]
 
     async def _pull_newer(
-        self, connection: RelayConnection, slots: Sequence[str], served: Counter[str]
+        self, connection: RelayConnection, tags: Sequence[str], served: Counter[str]
     ) -> None:
         """Fetch the versions that the relay claims are newer than ours."""
         wanted = Filter(authors=(self._author,), kinds=(KIND_APP_DATA,))
-        await by_address(fetching(connection), self._filing_into(served), wanted, slots)
+        await by_address(fetching(connection), self._filing_into(served), wanted, tags)
 
     def _filing_into(self, served: Counter[str]) -> FileEvents:
         async def file_events(events: Sequence[Event]) -> None:

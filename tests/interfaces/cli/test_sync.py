@@ -468,6 +468,7 @@ def test_the_counts_of_status_add_up(agent):
         "logs": 0,
         "embeddings": 0,
         "files": 0,
+        "address_keys": 0,
         "mind": 0,
         "manifests": 0,
         "events": 8,
