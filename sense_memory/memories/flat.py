@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from sense_memory import arguments
+from sense_memory.errors import SignerError
 from sense_memory.memories.bulk import BulkWrite, write_batches
 from sense_memory.memories.history import RESTORED, head_at, history, is_deleted, paths_of, undo_target
 from sense_memory.models import Memory
@@ -73,8 +74,12 @@ class FlatMemories:
     async def remember(self, key: str, value: str, created_at: object = None) -> str:
         """Write a value under a key, now or as of `created_at`; returns the event's id."""
         at = arguments.written_at(created_at, self._clock())
-        record = await self._carry_over(envelope.flat(key, arguments.value(value), at))
-        await self.check_plan([record])
+        record = envelope.flat(key, arguments.value(value), at)
+        try:
+            record = await self._carry_over(record)
+            await self.check_plan([record])
+        except SignerError as error:
+            raise await self._writer.kept(error, [record]) from None
         (ident,) = await self._writer.write([record])
         return ident
 

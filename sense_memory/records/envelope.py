@@ -28,7 +28,13 @@ from sense_memory.errors import (
 )
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
 from sense_memory.nostr import address
-from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, Unsigned
+from sense_memory.nostr.event import (
+    KIND_APP_DATA,
+    KIND_DELETION,
+    KIND_DIRECT_MESSAGE,
+    Unsigned,
+    is_hex64,
+)
 from sense_memory.records.kinds import KINDS, RecordType, kind_at
 
 
@@ -260,18 +266,31 @@ async def open_event(signer: Signer, event: Event) -> Record:
     return Record(kind, path, fields)
 
 
+async def seal_draft(signer: Signer, record: Record) -> str:
+    """The content of a draft that no event was sealed for.
+
+    A remote signer may be out of reach, which may be the very reason why there is a draft. Then its client seals: such a
+    content names the client's public key, and both the client and the agent's own key can open it.
+    """
+    text = _plaintext(record)
+    seal_alone = getattr(signer, "seal_draft", None)
+    return await (signer.encrypt(text, signer.public_key) if seal_alone is None else seal_alone(text))
+
+
 async def open_draft(signer: Signer, content: str, slot: str) -> Record:
     """The record in a draft: a ciphertext that never became an event.
 
     Args:
         signer: the signer that sealed the draft.
-        content: NIP-44.
+        content: NIP-44; or the key of a client, a colon, and NIP-44, see `seal_draft`.
         slot: the address that the draft was written for; empty for a journal entry.
 
     Raises:
         BadPayload: not NIP-44 for this key, not a record of sense-memory, or a record for another address.
     """
-    fields = _fields(await signer.decrypt(content, signer.public_key))
+    client, colon, payload = content.partition(":")
+    author, payload = (client, payload) if colon and is_hex64(client) else (signer.public_key, content)
+    fields = _fields(await signer.decrypt(payload, author))
     kind = KINDS.get(fields.pop("type", ""))
     if kind is None:
         raise BadPayload("not a record of sense-memory")

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from sense_memory.errors import ClockSkewError, InvalidEvent
+from sense_memory.errors import ClockSkewError, InvalidEvent, SignerError
 from sense_memory.ledger import FiledEvent, Removal, retry_while_moved
 from sense_memory.ledger.removals import ID_CHARS
 from sense_memory.ledger.roles import REQUEST
@@ -36,6 +36,7 @@ from sense_memory.nostr import address
 from sense_memory.nostr.event import Unsigned
 from sense_memory.palace.version import copy_key
 from sense_memory.records import envelope
+from sense_memory.records.at_once import all_of
 from sense_memory.records.origins import AGAIN, FORGET, PRUNE, removal_of, removing
 from sense_memory.records.reader import filed_as
 
@@ -89,21 +90,46 @@ class Writer:
 
         Args:
             records: what to write.
-            drafts: whether to keep the records as drafts if the clock does not allow them to be written.
+            drafts: whether to keep the records as drafts if the clock does not allow them to be written, or a remote
+                signer does not sign them.
             bases: by slot, what edits start from.
             lost_texts: stored versions that become drafts in the same transaction, see `Ledger.save_lost_texts`.
 
         Raises:
             TooLargeError, InvalidInput, SealVerificationError: before anything was written.
+            SignerError: a remote signer did not sign; nothing was written; with `drafts`, all records are kept as drafts.
             ClockSkewError: nothing of this call was written; with `drafts`, all records are kept as drafts.
             StorageFullError, LedgerError: nothing of this call was written.
             HeadMoved: a slot has changed since an edit's basis was read; nothing of this call was written.
         """
-        sealed = [await envelope.seal(self._signer, record) for record in records]
+        try:
+            return await self._write(records, bases or {}, lost_texts, drafts=drafts)
+        except SignerError as error:
+            if drafts:
+                raise await self.kept(error, records) from None
+            raise
+
+    async def kept(self, error: SignerError, records: Sequence[Record]) -> SignerError:
+        """Keep as drafts what a remote signer did not sign; returns the error that names the drafts."""
+        if error.drafts:
+            return error
+        kept = [(_slot(record), await envelope.seal_draft(self._signer, record)) for record in records]
+        numbers = await self._ledger.write(self._ledger.drafts.add, kept, self._clock())
+        return type(error)(error.problem, numbers)
+
+    async def _write(
+        self,
+        records: Sequence[Record],
+        bases: Mapping[str, Basis],
+        lost_texts: Mapping[str, str] | None,
+        *,
+        drafts: bool,
+    ) -> list[str]:
+        sealed = await self._sealed(records)
         filed: list[FiledEvent] = []
         while True:
             try:
-                filed = await self._stamped_and_signed(records, sealed, filed, bases or {})
+                filed = await self._stamped_and_signed(records, sealed, filed, bases)
             except ClockSkewError as error:
                 kept = [(_slot(record), item.content) for record, item in zip(records, sealed, strict=True)]
                 numbers = await self._ledger.write(
@@ -171,7 +197,7 @@ class Writer:
         known: dict[bytes, Origin] = {}
         fields = await self._removal_fields(paths, why, known)
         records = [envelope.tombstone(path, fields[path]) for path in paths if path not in bare]
-        sealed = [await envelope.seal(self._signer, record) for record in records]
+        sealed = await self._sealed(records)
         content = await envelope.seal_deletion(self._signer, fields)
         tombstones: list[FiledEvent] = []
         while True:
@@ -306,6 +332,11 @@ class Writer:
             discarded=discarded,
         )
 
+    async def _sealed(self, records: Sequence[Record]) -> list[SealedRecord]:
+        return await all_of(
+            self._signer, [partial(envelope.seal, self._signer, record) for record in records]
+        )
+
     def _embeddings(self, paths: Iterable[str]) -> list[str]:
         """The paths of the embeddings of some memories, as far as the ledger holds them."""
         found = {address.d_tag(address.EMBEDDING + path): address.EMBEDDING + path for path in paths}
@@ -340,14 +371,21 @@ class Writer:
                 break
             except BurstWait as wait:
                 await self._sleep(min(wait.seconds, 1.0))
-        filed: list[FiledEvent] = []
-        for index, (record, item, second) in enumerate(zip(records, sealed, seconds, strict=True)):
-            if before and before[index].event.created_at == second:
-                filed.append(before[index])
-                continue
-            event = await self._signed(item.at(second))
-            filed.append(filed_as(record, event))
-        return filed
+        kept = {
+            index: before[index].event
+            for index, second in enumerate(seconds)
+            if before and before[index].event.created_at == second
+        }
+        unsigned = [
+            item.at(second)
+            for index, (item, second) in enumerate(zip(sealed, seconds, strict=True))
+            if index not in kept
+        ]
+        signed = iter(await all_of(self._signer, [partial(self._signed, each) for each in unsigned]))
+        return [
+            filed_as(record, kept[index] if index in kept else next(signed))
+            for index, record in enumerate(records)
+        ]
 
     def _seconds(self, records: Sequence[Record], known: Collection[str]) -> list[int]:
         """The seconds of new events.
