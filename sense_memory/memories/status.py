@@ -9,6 +9,7 @@ from sense_memory.ledger.relays import Remark
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.relay_url import is_local
+from sense_memory.nostr.signer import is_remote
 from sense_memory.records.kinds import SECTIONS
 
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sense_memory.ledger import Ledger
+    from sense_memory.nostr.signer import Signer
     from sense_memory.relay.sync.pool import Pool
 
 
@@ -75,6 +77,7 @@ class Status:
         dated_ahead: the addresses whose newest version here is dated too far ahead of this clock to be edited before
             that date, each with the date, seconds since 1970.
         unflushed: how many entries of the log are in no page yet, so that relays do not get them.
+        bunker: the relays over which the bunker is asked that holds the key; empty where the key is on this machine.
     """
 
     npub: str
@@ -83,6 +86,7 @@ class Status:
     relays: tuple[RelayStatus, ...]
     dated_ahead: Mapping[str, int] = field(default_factory=dict)
     unflushed: int = 0
+    bunker: tuple[str, ...] = ()
 
     @property
     def was_ever_complete(self) -> bool:
@@ -116,11 +120,11 @@ def has_mind(ledger: Ledger) -> bool:
     return bool(ledger.log_rows) or any(map(ledger.heads.is_live_beneath, pages))
 
 
-def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool | None, now: float) -> Status:
+def status_of(signer: Signer, ledger: Ledger, urls: Sequence[str], pool: Pool | None, now: float) -> Status:
     """The state of a store.
 
     Args:
-        public_key: of the agent, 64 hex digits.
+        signer: of the agent.
         ledger: the open ledger.
         urls: the relays.
         pool: of those relays; None where no relay was needed yet.
@@ -151,4 +155,5 @@ def status_of(public_key: str, ledger: Ledger, urls: Sequence[str], pool: Pool |
         slot.removeprefix(address.PREFIX).removeprefix(address.PERSONA): at for slot, at in ahead.items()
     }
     counts, path = ledger.counts_by_kind(SECTIONS), str(ledger.path or ":memory:")
-    return Status(npub(public_key), path, counts, tuple(lines), names, len(ledger.log_rows))
+    bunker = tuple(getattr(signer, "relays", ())) if is_remote(signer) else ()
+    return Status(npub(signer.public_key), path, counts, tuple(lines), names, len(ledger.log_rows), bunker)

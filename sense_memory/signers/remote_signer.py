@@ -114,6 +114,11 @@ class RemoteSigner:
         return self._account.public_key
 
     @property
+    def relays(self) -> tuple[str, ...]:
+        """Where the bunker listens."""
+        return self._account.relays
+
+    @property
     def npub(self) -> str:
         """The public key as NIP-19 text, safe to show."""
         return npub(self.public_key)

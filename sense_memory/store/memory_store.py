@@ -576,7 +576,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
         """What the ledger holds, and how far each relay is in step with it. No relay is asked."""
         store = self._open
         pool, now = store.replication.pool_in_use, self._options.clock()
-        return status_of(self.public_key, store.ledger, self.relays, pool, now)
+        return status_of(self._options.signer, store.ledger, self.relays, pool, now)
 
     def has_mind(self) -> bool:
         """Whether `mind.search` has anything to search: entries of the log, or passages of the archive."""

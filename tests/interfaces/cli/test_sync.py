@@ -353,6 +353,7 @@ def test_status_as_json(agent, relay):
         "scenes",
         "dated_ahead",
         "unflushed",
+        "bunker",
         "memories",
         "journal_entries",
         "drafts",
