@@ -42,7 +42,10 @@ PERMISSIONS: Final = ",".join(
         "get_public_key",
         "nip44_encrypt",
         "nip44_decrypt",
-        *(f"sign_event:{kind}" for kind in (KIND_APP_DATA, KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_AUTH)),
+        *(
+            f"sign_event:{kind}"
+            for kind in (KIND_APP_DATA, KIND_DIRECT_MESSAGE, KIND_DELETION, KIND_AUTH, 62)
+        ),
     ]
 )
 _METADATA: Final = orjson.dumps({"name": "sense-memory"}).decode()

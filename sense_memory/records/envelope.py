@@ -39,7 +39,7 @@ from sense_memory.records.kinds import KINDS, RecordType, kind_at
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sense_memory.nostr.event import Event, Tags
     from sense_memory.nostr.signer import Signer
@@ -235,11 +235,16 @@ def deletion(
     return Unsigned(created_at, KIND_DELETION, tags, content)
 
 
-def entry_deletion(entry: Event, created_at: int) -> Unsigned:
-    """The NIP-09 request that deletes a journal entry by its id; an entry of 0.3.1 also by its address."""
-    if entry.kind == KIND_APP_DATA and entry.d_tag is not None:
-        return deletion(entry.pubkey, (entry.d_tag,), (entry.id,), created_at)
-    return Unsigned(created_at, KIND_DELETION, (("e", entry.id), ("k", str(entry.kind))), "")
+def entry_deletion(entries: Sequence[Event], created_at: int) -> Unsigned:
+    """The NIP-09 request that deletes journal entries by their ids; entries of 0.3.1 also by their addresses."""
+    addresses = (
+        ("a", address.coordinate(entry.pubkey, entry.d_tag))
+        for entry in entries
+        if entry.kind == KIND_APP_DATA and entry.d_tag is not None
+    )
+    ids = (("e", entry.id) for entry in entries)
+    kinds = (("k", kind) for kind in dict.fromkeys(str(entry.kind) for entry in entries))
+    return Unsigned(created_at, KIND_DELETION, (*addresses, *ids, *kinds), "")
 
 
 async def open_event(signer: Signer, event: Event) -> Record:

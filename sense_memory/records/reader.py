@@ -117,6 +117,13 @@ class Reader:
         alive = (found[seq] for _, seq in heads if seq in found)
         return [item for item in alive if item.type is not None]
 
+    async def is_tombstone(self, event: Event) -> bool:
+        """Whether a verified event, stored or not, replaces something that was forgotten. Raises MisfiledError."""
+        try:
+            return (await envelope.open_event(self._signer, event)).type.role.is_tombstone
+        except (BadPayload, NeedsNewerVersion):
+            return False
+
     def hold_record(self, filed: FiledEvent, record: Record) -> None:
         """Hold the record of an event that this process has just sealed. Vectors are not held: they are read once."""
         if not record.type.role.traits.is_derived:

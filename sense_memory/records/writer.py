@@ -299,15 +299,21 @@ class Writer:
 
     async def forget_entry(self, entry: Event) -> str:
         """Remove a journal entry and its embedding, and request their deletion (NIP-09); returns the request's id."""
-        try:
-            second = await self._second(entry.created_at - 1)
-        except ClockSkewError:  # the request names the entry by its id, which does not depend on time
-            second = self._second_by_id(entry.created_at)
-        request = await self._signed(envelope.entry_deletion(entry, second))
-        await self._append([FiledEvent(request, slot_of(request), REQUEST)])
-        self._reader.drop_deleted(request)
+        ident = await self.forget_entries([entry])
         if embeddings := self._embeddings([address.JOURNAL + entry.id]):
             await self.forget_all(embeddings, insists=True)
+        return ident
+
+    async def forget_entries(self, entries: Sequence[Event]) -> str:
+        """As `forget_entry`, for many entries with one request, without their embeddings."""
+        newest = max(entry.created_at for entry in entries)
+        try:
+            second = await self._second(newest - 1)
+        except ClockSkewError:  # the request names entries by their ids, which do not depend on time
+            second = self._second_by_id(newest)
+        request = await self._signed(envelope.entry_deletion(entries, second))
+        await self._append([FiledEvent(request, slot_of(request), REQUEST)])
+        self._reader.drop_deleted(request)
         return request.id
 
     async def _append(

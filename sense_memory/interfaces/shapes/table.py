@@ -211,6 +211,8 @@ _RELAYS: Final = {
     ),
     "relay.sync.holdings.Holding": Shape("holding", without=("url",), or_null=("problem",)),
     "ledger.rescue.RescueReport": Shape("rescue"),
+    "memories.goodbye.Goodbye": Shape("goodbye", plus={"is_confirmed": "is_confirmed"}),
+    "memories.goodbye.RelayGoodbye": Shape("goodbye of a relay", or_null=("problem",)),
     "config.relays.Preset": Shape("preset"),
     "memories.agents.AgentFiles": Shape("agent"),
     "interfaces.mcp.oauth.access_file.Grant": Shape("access grant", or_null=("name",)),
