@@ -75,15 +75,21 @@ class Goodbye:
         return not self.left_here and all(relay.is_confirmed for relay in self.relays)
 
 
-def count(store: OpenStore) -> int:
+def count(store: OpenStore, spares: str = "") -> int:
     """How many memories, records and journal entries there are to forget, as far as the ledger knows."""
     return (
-        sum(1 for _ in _live(store)) + len(store.ledger.heads.embeddings()) + len(store.ledger.drafts.all())
+        sum(1 for _ in _live(store, spares))
+        + len(store.ledger.heads.embeddings())
+        + len(store.ledger.drafts.all())
     )
 
 
 async def erase(
-    store: OpenStore, *, vanish: bool = False, progress: Callable[[int], None] | None = None
+    store: OpenStore,
+    *,
+    vanish: bool = False,
+    progress: Callable[[int], None] | None = None,
+    spares: str = "",
 ) -> Goodbye:
     """Forget everything, here and at the relays, and ask what is left.
 
@@ -91,27 +97,28 @@ async def erase(
         store: whose memory it is.
         vanish: also ask relays that support it to delete everything of the key for good (NIP-62), deletions included.
         progress: called with the number forgotten so far.
+        spares: the slot of a record that stays.
 
     Raises:
         LedgerError, SignerError: batches before the error stay forgotten.
     """
     await store.replication.sync()  # what only relays hold is forgotten too
-    forgotten = await _forget_all(store, progress or (lambda _: None))
+    forgotten = await _forget_all(store, spares, progress or (lambda _: None))
     _discard_local(store)
     if store.options.urls:
         await store.replication.flush()
-    relays = await asyncio.gather(*(_farewell(store, url, vanish=vanish) for url in store.options.urls))
-    return Goodbye(forgotten, count(store), tuple(relays))
+    asked = (_farewell(store, url, spares, vanish=vanish) for url in store.options.urls)
+    return Goodbye(forgotten, count(store, spares), tuple(await asyncio.gather(*asked)))
 
 
-async def _forget_all(store: OpenStore, progress: Callable[[int], None]) -> int:
+async def _forget_all(store: OpenStore, spares: str, progress: Callable[[int], None]) -> int:
     done = 0
     embeddings = [slot.removeprefix(address.PREFIX) for slot in store.ledger.heads.embeddings()]
     for batch in _packed(embeddings):
         await store.writer.forget_all(batch, insists=True)
         done += len(batch)
         progress(done)
-    while some := list(islice(_live(store), _READ_COUNT)):
+    while some := list(islice(_live(store, spares), _READ_COUNT)):
         paths, entries = await _opened(store, some)
         for batch in _packed(paths):
             await store.writer.forget_all(batch, insists=True)
@@ -127,11 +134,11 @@ async def _forget_all(store: OpenStore, progress: Callable[[int], None]) -> int:
     return done
 
 
-def _live(store: OpenStore) -> Iterator[Head]:
-    """Every live head, by slot."""
+def _live(store: OpenStore, spares: str) -> Iterator[Head]:
+    """Every live head but that of one slot, by slot."""
     after = ""
     while heads := store.ledger.heads.live_after(after, _READ_COUNT):
-        yield from heads
+        yield from (head for head in heads if head.slot != spares)
         after = heads[-1].slot
 
 
@@ -177,7 +184,7 @@ def _discard_local(store: OpenStore) -> None:
     ledger.checkpoint()
 
 
-async def _farewell(store: OpenStore, url: str, *, vanish: bool) -> RelayGoodbye:
+async def _farewell(store: OpenStore, url: str, spares: str, *, vanish: bool) -> RelayGoodbye:
     from sense_memory.relay.client.actions import Timeouts
     from sense_memory.relay.sync.leftovers import RelayFarewell, VanishAnswer
 
@@ -188,18 +195,18 @@ async def _farewell(store: OpenStore, url: str, *, vanish: bool) -> RelayGoodbye
     waiting = sum(store.ledger.outbox.counts(url).get(state, 0) for state in ("queued", "refused", "parked"))
     is_unknown = bool(found.problem) and not found.events
     return RelayGoodbye(
-        url, None if is_unknown else await _left(store, found), waiting, answer.value, found.problem
+        url, None if is_unknown else await _left(store, found, spares), waiting, answer.value, found.problem
     )
 
 
-async def _left(store: OpenStore, found: RelayContents) -> int:
+async def _left(store: OpenStore, found: RelayContents, spares: str) -> int:
     """How many of the events at a relay are memories or entries, and not tombstones or events of other programs."""
     left = 0
     for event in found.events:
         if event.kind == KIND_DIRECT_MESSAGE:
             left += event.tag_values("p") == [event.pubkey]
             continue
-        if event.d_tag is None or not address.is_ours(event.d_tag):
+        if event.d_tag in {None, spares} or not address.is_ours(event.d_tag or ""):
             continue
         left += not await _is_tombstone(store, event)
     return left

@@ -84,17 +84,22 @@ def _show(found: Goodbye) -> None:
             f"{quantity(found.left_here, 'record')} could not be named and stay here; run {program()} doctor."
         )
     if found.relays:
-        show_rows(
-            ("relay", "still shows", "not accepted", "vanish", "finding"),
-            [_row(relay) for relay in found.relays],
-            numbers=("still shows", "not accepted"),
-        )
+        show_relays(found)
     if found.is_confirmed:
         tell("Every relay says that nothing is left. Nobody can promise that no copy was made.")
     else:
         tell(
             f"Not everything is confirmed. Run the same command again later: {program()} forget --everything"
         )
+
+
+def show_relays(found: Goodbye) -> None:
+    """What each relay did, as a table."""
+    show_rows(
+        ("relay", "still shows", "not accepted", "vanish", "finding"),
+        [_row(relay) for relay in found.relays],
+        numbers=("still shows", "not accepted"),
+    )
 
 
 def _row(relay: RelayGoodbye) -> tuple[str, ...]:
