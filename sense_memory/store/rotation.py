@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sense_memory.memories import goodbye, rotation
+from sense_memory.nostr.keys import npub
 
 
 if TYPE_CHECKING:
@@ -62,6 +64,19 @@ class Rotation:
 async def rotated_to(store: MemoryStore) -> KeyLink | None:
     """The link by which the key of a store was given up; None if it was not, as far as the ledger knows."""
     return await rotation.read_link(_opened(store))
+
+
+async def rotation_notice(store: MemoryStore) -> str:
+    """What a device whose key was given up elsewhere is told; empty if it was not."""
+    link = await rotated_to(store)
+    if link is None:
+        return ""
+    day = datetime.fromtimestamp(link.at, UTC).date().isoformat()
+    return (
+        f"this key was given up on {day}: its memories are under {npub(link.new)} now. Import that key here (`sense-memory "
+        "--agent NAME init --import`) and sync; what you wrote here since is in `sense-memory export --readable FOLDER`, "
+        "which `import` reads there. If nobody of yours gave the key up, it is in other hands"
+    )
 
 
 def _opened(store: MemoryStore) -> OpenStore:

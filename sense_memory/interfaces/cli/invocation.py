@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import typer
 
-from sense_memory.errors import InvalidInput, InvalidSetting, KeyMissing
+from sense_memory.errors import InvalidInput, InvalidSetting, KeyMissing, SenseMemoryError
 from sense_memory.interfaces.text import quantity, safe, word, wrap
 
 
@@ -144,7 +144,10 @@ class Invocation:
         async def told(store: MemoryStore) -> _T:
             if is_new:
                 typer.echo(f"made a new ledger at {safe(str(settings.ledger))}", err=True)
-            return await work(store)
+            try:
+                return await work(store)
+            finally:
+                await warn_if_given_up(store, settings)
 
         return asyncio.run(with_store(settings, signer_of(settings), told, background=background))
 
@@ -165,6 +168,19 @@ def check_ledger(settings: Settings) -> None:
 def _is_new(path: Path | None) -> bool:
     """Whether a ledger was named that does not exist yet. The default ledger is made silently."""
     return path is not None and str(path) != ":memory:" and not path.exists()
+
+
+async def warn_if_given_up(store: MemoryStore, settings: Settings) -> None:
+    """Say so if the key of a store was given up for another, on this device or elsewhere."""
+    from sense_memory.config.rotated_keys import RotatedKeys, RotationStage
+    from sense_memory.store.rotation import rotation_notice
+
+    with suppress(SenseMemoryError):
+        if not (notice := await rotation_notice(store)):
+            return
+        if RotatedKeys(settings.key_file).stage is not RotationStage.NONE:
+            notice = "a rotation of this key was interrupted; finish it with `sense-memory rotate`"
+        say("warning", with_options(notice))
 
 
 async def with_store(

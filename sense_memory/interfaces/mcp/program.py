@@ -220,9 +220,13 @@ class LazyStore:
             return self._store
 
     async def _open(self, *, create_key: bool) -> None:
+        from sense_memory.store.rotation import rotation_notice
+
         signer = await asyncio.to_thread(_signer, self._settings, create=create_key)
         self._store = await self._make(signer).__aenter__()
         self._mirroring = asyncio.create_task(self._store.mirror.follow())
+        if notice := await rotation_notice(self._store):
+            self._tell(notice)
 
     def _remedy(self, error: SenseMemoryError) -> str:
         agent = "" if self._settings.agent == "default" else f" --agent {self._settings.agent}"

@@ -74,6 +74,27 @@ def test_a_rotation_that_is_killed_at_any_step_goes_on(agent, home, relay, monke
     holds_all(agent)
 
 
+def test_another_device_is_told_and_so_is_this_one_until_it_is_finished(agent, relay, tmp_path, monkeypatch):
+    fill(agent, relay)
+    second = tmp_path / "second.db"
+    agent("sync", "--ledger", second)
+    old = (tmp_path / "home" / "keys" / "default.key").read_text()
+    assert "given up" not in agent("status", "--ledger", second).stderr
+    with monkeypatch.context() as patch:
+        patch.setattr(RotatedKeys, "switch", lambda _: (_ for _ in ()).throw(Killed))
+        with pytest.raises(Killed):
+            agent("rotate", "--yes")
+    assert "finish it with `sense-memory rotate`" in agent("status").stderr.replace("\n", " ")
+    new = agent.json("rotate", "--yes")["new"]
+    assert agent("status").stderr == ""
+
+    (tmp_path / "home" / "keys" / "other.key").write_text(old)
+    (tmp_path / "home" / "keys" / "other.key").chmod(0o600)
+    said = agent("--agent", "other", "--relay", relay, "--ledger", second, "sync").stderr.replace("\n", " ")
+    assert "this key was given up" in said
+    assert f"its memories are under {new} now" in said
+
+
 def test_nothing_is_deleted_while_no_relay_has_everything(agent, faulty_relay):
     from relays.faults import ForgetAfterAck
 
