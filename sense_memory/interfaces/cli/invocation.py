@@ -179,7 +179,7 @@ async def warn_if_given_up(store: MemoryStore, settings: Settings) -> None:
         if not (notice := await rotation_notice(store)):
             return
         if RotatedKeys(settings.key_file).stage is not RotationStage.NONE:
-            notice = "a rotation of this key was interrupted; finish it with `sense-memory rotate`"
+            notice = f"a rotation of this key was interrupted; finish it with `{program()} rotate`"
         say("warning", with_options(notice))
 
 
@@ -242,7 +242,7 @@ def secret_of(settings: Settings) -> Secret:
         if missing.locked is None and bunker_path(settings).exists():
             raise InvalidInput(
                 "the key is in a bunker, which gives it to nobody; back it up there, and the memories with "
-                "`sense-memory export`"
+                f"`{program()} export`"
             ) from None
         raise
 

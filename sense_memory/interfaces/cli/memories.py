@@ -368,15 +368,20 @@ async def recall_in_palace(store: MemoryStore, name: str) -> PersonaMemory:
 
 def check_names(given: Any) -> str:
     """Check the paths among `names`; raises InvalidAddress. A single one may be that of a mirrored file."""
+    if len(given.names) > 1 or ":" not in given.names[0]:
+        _check_paths(given.names)
+    return ""
+
+
+def check_forgotten(given: Any) -> str:
+    """Check what `forget` was given together, and the paths among `names`; raises InvalidAddress."""
     if given.everything:
         return "give names, or --everything, not both" if given.names else ""
     if given.vanish or given.yes or given.dry_run:
         return "--vanish, --yes and --dry-run belong to --everything"
     if not given.names:
         return "Missing argument 'NAME...'."
-    if len(given.names) > 1 or ":" not in given.names[0]:
-        _check_paths(given.names)
-    return ""
+    return check_names(given)
 
 
 def _check_paths(names: Sequence[str]) -> None:
@@ -393,7 +398,7 @@ def _check_paths(names: Sequence[str]) -> None:
     "# Forget now, and ask the relays later:",
     "sense-memory forget user_timezone --wait 0",
     "# All of this agent's memory, here and at its relays:",
-    "sense-memory forget --everything",
+    "sense-memory forget --everything --dry-run",
     codes={
         3: "forgotten here, but fewer relays than --require-acks accepted the deletion; or not all is confirmed",
         4: "no such memory here or on any relay",
@@ -401,7 +406,7 @@ def _check_paths(names: Sequence[str]) -> None:
     panel=MEMORIES,
     writes=True,
     with_acks=True,
-    refuses=check_names,
+    refuses=check_forgotten,
 )
 async def forget(
     store: MemoryStore,

@@ -71,8 +71,6 @@ class Rotated:
     epilog=ends(
         "sense-memory rotate --dry-run",
         "sense-memory rotate",
-        "# To a key that stays in a bunker; asks for its URL:",
-        "sense-memory rotate --bunker",
         codes={
             1: "a relay lacks something under the new key; nothing was deleted, run it again",
             3: "the new key is in use, and not every deletion under the old key is confirmed; run it again",
@@ -132,7 +130,7 @@ def _keys_of(settings: Settings) -> RotatedKeys:
     if is_elsewhere or (keys.current is None and keys.next is None):
         raise InvalidInput(
             f"the key to rotate must lie in the agent's key file, {settings.key_file}, or in a bunker; put it there with "
-            "`sense-memory init --import`, and take it out of the environment or the keyring. Nothing was changed"
+            f"`{program()} init --import`, and take it out of the environment or the keyring. Nothing was changed"
         )
     keys.finish_switch()
     return keys

@@ -197,8 +197,8 @@ search             | search lisa
 forget             | --relay RELAY forget k
 forget NAMES       | forget nowhere nothing --anyway
 mirror             | mirror . --only "*.jsonl"
-rotate --dry-run   | rotate --dry-run
-forget --everything --dry-run | forget --everything --dry-run
+rotate --plan      | rotate --plan
+forget --plan      | forget --everything --plan
 sync               | --relay RELAY sync
 status             | --relay RELAY status
 doctor             | --relay RELAY doctor
