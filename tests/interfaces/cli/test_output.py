@@ -317,6 +317,8 @@ def test_every_command_prints_what_the_table_says(checked, palace, relay, tmp_pa
     checked("mind archive forget", "mind", "archive", "forget", passage["id"])
     (tmp_path / "bad.jsonl").write_text("{}\n")
     checked("import", "import", "all.jsonl", "bad.jsonl", "none.jsonl", code=1)
+    checked("rotate", "rotate", "--yes")
+    checked("forget --everything", "forget", "--everything", "--yes")
     assert PRINTS.keys() - checked.names == NEEDS_MORE | ENDLESS
 
 
