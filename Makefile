@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs client plugins golden docs bench clean
+.PHONY: help demo test test-relays soak mutants lint types sync-store json-docs client bunker plugins golden docs bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -72,8 +72,14 @@ clients/typescript/node_modules/.package-lock.json: clients/typescript/package-l
 	@echo "Installing what the TypeScript client needs (once)"
 	@cd clients/typescript && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
 
+bunker: tests/signers/ndk/node_modules/.package-lock.json  ## the bunker of NDK, with which tests sign; needs node and npm
+
+tests/signers/ndk/node_modules/.package-lock.json: tests/signers/ndk/package-lock.json
+	@echo "Installing the bunker for tests (once)"
+	@cd tests/signers/ndk && npm ci --silent --no-audit --no-fund --ignore-scripts && touch node_modules/.package-lock.json
+
 clean:  ## remove .venv, caches and builds; memories live elsewhere and are not touched
-	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist clients/typescript/node_modules clients/typescript/schema.d.ts
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist tests/signers/ndk/node_modules clients/typescript/node_modules clients/typescript/schema.d.ts
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.installed: pyproject.toml $(VENV)/pyvenv.cfg

@@ -9,6 +9,7 @@
     ├── BadKey (ValueError)            not a secret or public key; never echoes the text
     ├── KeyMissing                     no secret key was found, or only an encrypted one
     ├── KeyringError                   the system's keyring cannot be used
+    ├── SignerError                    a remote signer refused, lied or was silent; texts stay as drafts
     ├── UnsafeFile                     a key or ledger file that others can read
     ├── MissingExtra                   an optional library is not installed
     ├── MalformedFrame (ValueError)    a message from a relay that is not a Nostr frame
@@ -197,6 +198,24 @@ class MissingExtra(SenseMemoryError):
 
 class UnsafeFile(SenseMemoryError):
     """A file with a key or a ledger is not safe to use: others can read it, or it is not a plain file."""
+
+
+class SignerError(SenseMemoryError):
+    """A remote signer (NIP-46) did not do what it was asked. What needed it was not done; nothing was lost.
+
+    Attributes:
+        problem: what happened, and the remedy; never the signer's own words.
+        drafts: the numbers of the sealed drafts that keep the texts; see `MemoryStore.drafts`.
+    """
+
+    def __init__(self, problem: str, drafts: tuple[int, ...] = ()) -> None:
+        self.problem, self.drafts = problem, drafts
+        kept = ""
+        if len(drafts) == 1:
+            kept = f" The text is kept as draft {drafts[0]}: publish it when the signer answers."
+        elif drafts:
+            kept = f" The texts are kept as drafts {drafts[0]} to {drafts[-1]}: publish them when the signer answers."
+        super().__init__(f"the remote signer {problem.removesuffix('.')}. Nothing was written or sent.{kept}")
 
 
 class MalformedFrame(SenseMemoryError, ValueError):

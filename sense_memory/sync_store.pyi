@@ -27,6 +27,7 @@ from sense_memory.loop_thread import BlockingContext, BlockingIterator, LoopThre
 from sense_memory.memories.address_moves import AddressPlan
 from sense_memory.memories.backup import ImportReport
 from sense_memory.memories.embedding_jobs import EmbedReport, Gaps
+from sense_memory.memories.goodbye import Goodbye
 from sense_memory.memories.history import Version
 from sense_memory.memories.persona.remembered import Remembered
 from sense_memory.memories.persona.reviews import Pruned
@@ -550,6 +551,26 @@ class SyncMemoryStore:
 
         Raises:
             StoreClosed: the store is not open.
+        """
+    def count_everything(self) -> int:
+        """How many memories, records, journal entries and drafts `forget_everything` would forget, as far as known here."""
+    def forget_everything(
+        self, *, vanish: bool = False, progress: Callable[[int], None] | None = None
+    ) -> Goodbye:
+        """Forget everything of this key, here and at its relays, and ask each relay what it still shows.
+
+        Relays are asked first what they hold, so that nothing stays that only they have. Deletions are sent in requests
+        of at most 100 addresses. A call that was interrupted is finished by another call. Nobody can promise that every
+        copy is gone: the result says what each relay still shows, and what could not be asked.
+
+        Args:
+            vanish: also ask relays that support it to delete everything of the key for good (NIP-62). They then drop the
+                deletions too, so a device that still has memories sends them again: forget there first. Events of other
+                programs with this key vanish as well.
+            progress: called with the number forgotten so far.
+
+        Raises:
+            LedgerError, SignerError: what was forgotten before stays forgotten; call again.
         """
     def rescue(self) -> RescueReport:
         """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.

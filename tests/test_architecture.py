@@ -35,6 +35,7 @@ LAYERS = (
     "mirror",
     "mind",
     "memories",
+    "signers",
     "relay.sync",
     "relay.server",
     "relay.client",
@@ -251,6 +252,7 @@ def test_only_relay_drivers_the_endpoint_of_embeddings_and_servers_of_this_machi
     others = {
         "sense_memory.search.embedders.endpoint",
         "sense_memory.nostr.relay_url",
+        "sense_memory.nostr.remote_signing",
         "sense_memory.exchange.items",
         "sense_memory.exchange.markdown",
         "sense_memory.interfaces.loopback",
@@ -319,6 +321,7 @@ def test_time_is_a_parameter_below_the_store():
     """The clock is read where a user's call or a relay's connection begins, and handed down from there."""
     clockless = {"sense_memory.ledger.database", "sense_memory.mind.tools"}  # one waits, one writes a date
     clockless |= {"sense_memory.mind.prompts.dates", "sense_memory.arguments"}  # writes dates; takes them
+    clockless |= {"sense_memory.signers.remote_signer"}  # its user may give another
     clockless |= {"sense_memory.ledger.device_id"}  # whether the machine's clock has jumped
     clockless |= {"sense_memory.exchange.items", "sense_memory.exchange.readable"}  # the dates in files
     clocks = importers_of("time", "datetime") - clockless

@@ -193,6 +193,20 @@ SENTENCES = [
         ),
     ),
     (
+        errors.SignerError("did not answer within 60 s; start it", (7,)),
+        (
+            "the remote signer did not answer within 60 s; start it. Nothing was written or sent. "
+            "The text is kept as draft 7: publish it when the signer answers."
+        ),
+    ),
+    (
+        errors.SignerError("signed with another key", (7, 8)),
+        (
+            "the remote signer signed with another key. Nothing was written or sent. "
+            "The texts are kept as drafts 7 to 8: publish them when the signer answers."
+        ),
+    ),
+    (
         errors.StoreForked(),
         "this store was opened before a fork; open a store in the process that uses it",
     ),

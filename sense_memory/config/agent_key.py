@@ -94,7 +94,7 @@ def agent_key(
 
 def agent_names(home: Path) -> list[str]:
     """The agents that have a key file or a config file in a data folder. Opens no key and no keyring."""
-    files = {"keys": {".key", ".ncryptsec"}, "agents": {".toml"}}
+    files = {"keys": {".key", ".ncryptsec", ".bunker"}, "agents": {".toml"}}
     found = set()
     for folder, endings in files.items():
         with contextlib.suppress(OSError):

@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 _MAX_KEY_FILE_BYTES: Final = 1_024  # an nsec has 63 bytes, an ncryptsec 162
 
 
-def read_key_text(path: Path) -> str:
+def read_key_text(path: Path, *, max_bytes: int = _MAX_KEY_FILE_BYTES) -> str:
     """The text of a key file, if the file is safe. The text may not be a key at all.
 
     Treat the text as a secret: pass it to a parser and nowhere else.
+
+    Args:
+        path: the file.
+        max_bytes: of the longest text that is read.
 
     Raises:
         KeyMissing: there is no such file.
@@ -47,11 +51,11 @@ def read_key_text(path: Path) -> str:
         raise UnsafeFile(f"the key file {path} cannot be opened ({error.strerror})") from None
     try:
         _refuse_unsafe_file(path, os.fstat(descriptor))
-        raw = os.read(descriptor, _MAX_KEY_FILE_BYTES + 1)
+        raw = os.read(descriptor, max_bytes + 1)
     finally:
         os.close(descriptor)
-    if len(raw) > _MAX_KEY_FILE_BYTES:
-        raise BadKey(f"{path} is not a key file: it is longer than {_MAX_KEY_FILE_BYTES:,} bytes")
+    if len(raw) > max_bytes:
+        raise BadKey(f"{path} is not a key file: it is longer than {max_bytes:,} bytes")
     # "replace", because a UnicodeDecodeError would carry the bytes
     return raw.decode("utf-8-sig", errors="replace").strip()
 
@@ -65,7 +69,7 @@ def write_secret(path: Path, secret: Secret) -> None:
         UnsafeFile: the file exists (it was not touched), or its folder is open to others.
         OSError: the folder cannot be written, or the disk is full.
     """
-    _write_new(path, secret.nsec(), instead="another agent name")
+    write_private(path, secret.nsec(), instead="another agent name")
 
 
 def write_ncryptsec(path: Path, text: str) -> None:
@@ -77,10 +81,11 @@ def write_ncryptsec(path: Path, text: str) -> None:
         OSError: the folder cannot be written, or the disk is full.
     """
     log_n_of(text)
-    _write_new(path, text.strip(), instead="another file name")
+    write_private(path, text.strip(), instead="another file name")
 
 
-def _write_new(path: Path, text: str, *, instead: str) -> None:
+def write_private(path: Path, text: str, *, instead: str) -> None:
+    """Write a text that holds a key into a new file, as `write_secret` does; `instead` is what to choose if it exists."""
     private_folder(path.parent)
     _refuse_unsafe_folder(path)
     try:
@@ -100,6 +105,15 @@ def _write_new(path: Path, text: str, *, instead: str) -> None:
         if isinstance(error, OSError):
             error.filename = error.filename or str(path)
         raise
+
+
+def replace_private(path: Path, text: str) -> None:
+    """Replace the text of a file that holds a key, whole or not at all; errors as `write_private`."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.unlink(missing_ok=True)  # of a process that was killed
+    write_private(fresh, text, instead="another file name")
+    fresh.replace(path)
+    sync_folder(path.parent)
 
 
 def private_folder(path: Path) -> None:

@@ -32,7 +32,7 @@ class AgentFiles:
     Attributes:
         name: the agent's name; None for a ledger whose agent is not known.
         npub: the public key; None if the key would have to be decrypted to know it.
-        key: "file", "encrypted", "unusable" (other users can read the file, or it holds no key), or "none".
+        key: "file", "encrypted", "bunker", "unusable" (other users can read the file, or it holds no key), or "none".
         ledger: the ledger file; None if it does not exist, or the public key is not known.
         bytes: the size of the ledger on disk.
         last_sync: when a relay last showed everything, seconds since 1970; None for never.
@@ -74,7 +74,19 @@ def _owner(key_file: Path) -> tuple[str | None, str]:
             return npub(secret.public_key), "file"
     except KeyMissing as missing:
         is_encrypted = missing.locked is not None or key_file.with_suffix(".ncryptsec").exists()
-        return None, "encrypted" if is_encrypted else "none"
+        return (None, "encrypted") if is_encrypted else _bunker_owner(key_file)
+    except (BadKey, UnsafeFile):
+        return None, "unusable"
+
+
+def _bunker_owner(key_file: Path) -> tuple[str | None, str]:
+    """As `_owner`, of an agent whose key is in a bunker."""
+    from sense_memory.signers.bunker_file import SUFFIX, read_account
+
+    try:
+        return npub(read_account(key_file.with_suffix(SUFFIX)).public_key), "bunker"
+    except KeyMissing:
+        return None, "none"
     except (BadKey, UnsafeFile):
         return None, "unusable"
 

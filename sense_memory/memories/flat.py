@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sense_memory import arguments
+from sense_memory.errors import SignerError
 from sense_memory.memories.bulk import BulkWrite, write_batches
 from sense_memory.memories.history import RESTORED, head_at, history, is_deleted, paths_of, undo_target
 from sense_memory.memories.trust import provenance_in_fields
@@ -91,8 +92,12 @@ class FlatMemories:
         """
         at = arguments.written_at(created_at, self._clock())
         extra = {name: list(item) if isinstance(item, tuple) else item for name, item in provenance.items()}
-        record = await self._carry_over(envelope.flat(key, arguments.value(value), at, extra))
-        await self.check_plan([record])
+        record = envelope.flat(key, arguments.value(value), at, extra)
+        try:
+            record = await self._carry_over(record)
+            await self.check_plan([record])
+        except SignerError as error:
+            raise await self._writer.kept(error, [record]) from None
         (ident,) = await self._writer.write([record])
         return ident
 

@@ -24,6 +24,7 @@ from sense_memory.memories.history import parts_of
 from sense_memory.memories.journal import Journal
 from sense_memory.memories.replication import Replication
 from sense_memory.nostr.relay_url import relay_url
+from sense_memory.nostr.signer import is_remote
 from sense_memory.records.addresses import Addresses
 from sense_memory.records.kinds import RecordType
 from sense_memory.records.reader import Reader
@@ -161,13 +162,12 @@ def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict
 
     Raises: as `MemoryStore.from_settings`.
     """
-    from sense_memory.config.settings import Settings, find_embedder, find_model, find_secret, ledger_path
-    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.config.settings import Settings, find_embedder, find_model, ledger_path
+    from sense_memory.signers.agent_signer import find_signer
 
     options = arguments.settings(agent, options)
     settings = Settings.load(agent=agent, relays=options.get("relays"), ledger=options.get("ledger"))
-    secret, _ = find_secret(settings)
-    signer = LocalSigner(secret)
+    signer, _ = find_signer(settings)
     ledger = settings.ledger or ledger_path(settings.home, signer.public_key)
     embedder = partial(find_embedder, settings) if settings.wants_embedder else None
     return signer, {
@@ -327,6 +327,8 @@ class OpenStore:
                     await self._close_parts()
                 finally:
                     self.ledger.close()
+                    if is_remote(self.options.signer):
+                        await self.options.signer.disconnect()  # type: ignore[attr-defined]
 
     async def _close_parts(self) -> None:
         if self._search is not None:

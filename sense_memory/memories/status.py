@@ -11,6 +11,7 @@ from sense_memory.ledger.relays import Remark
 from sense_memory.nostr import address
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.relay_url import is_local
+from sense_memory.nostr.signer import is_remote
 from sense_memory.records.kinds import SECTIONS
 
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sense_memory.ledger import Ledger
+    from sense_memory.nostr.signer import Signer
     from sense_memory.relay.sync.pool import Pool
 
 
@@ -79,6 +81,7 @@ class Status:
         unflushed: how many entries of the log are in no page yet, so that relays do not get them.
         manifests: what the manifests of other devices said about the memories here, when that was last checked.
         copies: how many of the records here enough relays have acknowledged, and have shown.
+        bunker: the relays over which the bunker is asked that holds the key; empty where the key is on this machine.
     """
 
     npub: str
@@ -89,6 +92,7 @@ class Status:
     unflushed: int = 0
     manifests: ManifestCheck = NOTHING_CHECKED
     copies: CopyCounts = NOTHING_COUNTED
+    bunker: tuple[str, ...] = ()
 
     @property
     def was_ever_complete(self) -> bool:
@@ -123,7 +127,7 @@ def has_mind(ledger: Ledger) -> bool:
 
 
 def status_of(
-    public_key: str,
+    signer: Signer,
     ledger: Ledger,
     urls: Sequence[str],
     pool: Pool | None,
@@ -134,7 +138,7 @@ def status_of(
     """The state of a store.
 
     Args:
-        public_key: of the agent, 64 hex digits.
+        signer: of the agent.
         ledger: the open ledger.
         urls: the relays.
         pool: of those relays; None where no relay was needed yet.
@@ -168,4 +172,15 @@ def status_of(
     counts, path = ledger.counts_by_kind(SECTIONS), str(ledger.path or ":memory:")
     checked = ledger.manifests.last_check()
     copies = ledger.manifests.copies(urls, quorum(urls, min_acks))
-    return Status(npub(public_key), path, counts, tuple(lines), names, len(ledger.log_rows), checked, copies)
+    bunker = tuple(getattr(signer, "relays", ())) if is_remote(signer) else ()
+    return Status(
+        npub(signer.public_key),
+        path,
+        counts,
+        tuple(lines),
+        names,
+        len(ledger.log_rows),
+        checked,
+        copies,
+        bunker,
+    )

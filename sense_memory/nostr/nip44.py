@@ -98,6 +98,11 @@ def decrypt(payload: str, key: bytes, *, max_bytes: int = MAX_READ_PLAINTEXT_BYT
     return _unpad(_chacha20(chacha_key, chacha_nonce, data[33:-32]), max_bytes)
 
 
+def check_form(payload: str, *, max_bytes: int = MAX_READ_PLAINTEXT_BYTES) -> None:
+    """Check all that a payload shows without its key: length, encoding and version. Raises as `decrypt`."""
+    _decode(payload, max_bytes)
+
+
 def message_keys(key: bytes, nonce: bytes) -> tuple[bytes, bytes, bytes]:
     """ChaCha20 key (32), ChaCha20 nonce (12) and MAC key (32) of one message: HKDF-expand of 76 bytes.
 

@@ -141,6 +141,11 @@ class LocalSigner:
         return bytes(ffi.buffer(signature))
 
 
+def is_remote(signer: Signer) -> bool:
+    """Whether each call of a signer waits for another machine, so that many are best made at once."""
+    return getattr(signer, "is_remote", False) is True
+
+
 class PynostrKey(Protocol):
     """A `pynostr.key.PrivateKey`, as far as a signer needs it: pynostr ships no types."""
 

@@ -28,12 +28,18 @@ from sense_memory.errors import (
 )
 from sense_memory.limits import MAX_PLAINTEXT_BYTES
 from sense_memory.nostr import address
-from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, Unsigned
+from sense_memory.nostr.event import (
+    KIND_APP_DATA,
+    KIND_DELETION,
+    KIND_DIRECT_MESSAGE,
+    Unsigned,
+    is_hex64,
+)
 from sense_memory.records.kinds import KINDS, RecordType, kind_at
 
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sense_memory.nostr.event import Event, Tags
     from sense_memory.nostr.signer import Signer
@@ -271,11 +277,16 @@ def deletion(
     return Unsigned(created_at, KIND_DELETION, tags, content)
 
 
-def entry_deletion(entry: Event, created_at: int) -> Unsigned:
-    """The NIP-09 request that deletes a journal entry by its id; an entry of 0.3.1 also by its address."""
-    if entry.kind == KIND_APP_DATA and entry.d_tag is not None:
-        return deletion(entry.pubkey, (entry.d_tag,), (entry.id,), created_at)
-    return Unsigned(created_at, KIND_DELETION, (("e", entry.id), ("k", str(entry.kind))), "")
+def entry_deletion(entries: Sequence[Event], created_at: int) -> Unsigned:
+    """The NIP-09 request that deletes journal entries by their ids; entries of 0.3.1 also by their addresses."""
+    addresses = (
+        ("a", address.coordinate(entry.pubkey, entry.d_tag))
+        for entry in entries
+        if entry.kind == KIND_APP_DATA and entry.d_tag is not None
+    )
+    ids = (("e", entry.id) for entry in entries)
+    kinds = (("k", kind) for kind in dict.fromkeys(str(entry.kind) for entry in entries))
+    return Unsigned(created_at, KIND_DELETION, (*addresses, *ids, *kinds), "")
 
 
 async def open_event(signer: Signer, event: Event, keys: Iterable[bytes] = ()) -> Record:
@@ -311,18 +322,31 @@ async def open_event(signer: Signer, event: Event, keys: Iterable[bytes] = ()) -
     return Record(kind, path, fields)
 
 
+async def seal_draft(signer: Signer, record: Record) -> str:
+    """The content of a draft that no event was sealed for.
+
+    A remote signer may be out of reach, which may be the very reason why there is a draft. Then its client seals: such a
+    content names the client's public key, and both the client and the agent's own key can open it.
+    """
+    text = _plaintext(record)
+    seal_alone = getattr(signer, "seal_draft", None)
+    return await (signer.encrypt(text, signer.public_key) if seal_alone is None else seal_alone(text))
+
+
 async def open_draft(signer: Signer, content: str, slot: str) -> Record:
     """The record in a draft: a ciphertext that never became an event.
 
     Args:
         signer: the signer that sealed the draft.
-        content: NIP-44.
+        content: NIP-44; or the key of a client, a colon, and NIP-44, see `seal_draft`.
         slot: the address that the draft was written for; empty for a journal entry.
 
     Raises:
         BadPayload: not NIP-44 for this key, not a record of sense-memory, or a record for another address.
     """
-    fields = _fields(await signer.decrypt(content, signer.public_key))
+    client, colon, payload = content.partition(":")
+    author, payload = (client, payload) if colon and is_hex64(client) else (signer.public_key, content)
+    fields = _fields(await signer.decrypt(payload, author))
     kind = KINDS.get(fields.pop("type", ""))
     if kind is None:
         raise BadPayload("not a record of sense-memory")

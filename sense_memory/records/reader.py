@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import replace
+from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import BadPayload, InvalidEvent, LedgerCorrupt, MisfiledError, NeedsNewerVersion
@@ -19,8 +21,10 @@ from sense_memory.ledger.versions import deletion_targets, slot_of
 from sense_memory.limits import HELD_BYTES, SNAPSHOT_NEW_COUNT, SNAPSHOT_NEW_SHARE
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DELETION, KIND_DIRECT_MESSAGE, wins_over
+from sense_memory.nostr.signer import is_remote
 from sense_memory.records import envelope
 from sense_memory.records.addresses import Addresses
+from sense_memory.records.at_once import all_of
 from sense_memory.records.origins import (
     origin_of,
     private_tags_of,
@@ -97,8 +101,8 @@ class Reader:
         await self._load_from_snapshot(
             [stored.slot for stored in events if not self._holds(stored.slot, stored.id)]
         )
-        found = [(stored, await self.record(stored)) for stored in events]
-        return [(stored, record) for stored, record in found if record is not None]
+        opened = await all_of(self._signer, [partial(self.record, stored) for stored in events])
+        return [(stored, record) for stored, record in zip(events, opened, strict=True) if record is not None]
 
     async def live(self, prefix: str) -> list[OpenedRecord]:
         """The records of the heads directly under a prefix, by address; as `records`.
@@ -115,14 +119,22 @@ class Reader:
         found, unknown = self._look_up(heads)
         if await self._load_from_snapshot([slot for slot, _ in unknown]):
             found, unknown = self._look_up(heads)
-        for number, stored in enumerate(self._ledger.read([seq for _, seq in unknown]), 1):
-            if number % _OPENED_COUNT == 0:
-                await asyncio.sleep(0)  # a local signer never waits: let other tasks run
+        waiting = self._ledger.read([seq for _, seq in unknown])
+        while some := list(islice(waiting, _OPENED_COUNT)):
             # History too: another process may have rewritten the head since it was looked up.
-            if stored.role.has_origin:
-                found[stored.seq] = await self._opened(stored)
+            some = [stored for stored in some if stored.role.has_origin]
+            opened = await all_of(self._signer, [partial(self._opened, stored) for stored in some])
+            found |= {stored.seq: item for stored, item in zip(some, opened, strict=True)}
+            await asyncio.sleep(0)  # a local signer never waits: let other tasks run
         alive = (found[seq] for _, seq in heads if seq in found)
         return [item for item in alive if item.type is not None]
+
+    async def is_tombstone(self, event: Event) -> bool:
+        """Whether a verified event, stored or not, replaces something that was forgotten. Raises MisfiledError."""
+        try:
+            return (await envelope.open_event(self._signer, event)).type.role.is_tombstone
+        except (BadPayload, NeedsNewerVersion):
+            return False
 
     def hold_record(self, filed: FiledEvent, record: Record) -> None:
         """Hold the record of an event that this process has just sealed. Vectors are not held: they are read once."""
@@ -141,11 +153,14 @@ class Reader:
             return
         is_due = any(_is_worth_saving(extra.unsaved, len(extra)) for extra in self.extras.values())
         fresh = {slot: item for slot, item in self._open.items() if not item.is_saved and item.can_be_saved}
-        if not is_due and len(fresh) < SNAPSHOT_NEW_COUNT:
+        # With a remote signer, each record that the snapshot lacks costs the next process a round trip.
+        costs_round_trips = is_remote(self._signer)
+        least = 1 if costs_round_trips else SNAPSHOT_NEW_COUNT
+        if not is_due and len(fresh) < least:
             return
         if not is_due:
             lacking, there = await self._snapshot.lacking(fresh)
-            is_due = _is_worth_saving(lacking, lacking + there)
+            is_due = bool(lacking) if costs_round_trips else _is_worth_saving(lacking, lacking + there)
         if is_due:
             await self._snapshot.write(self._open, self.extras)
 
@@ -236,15 +251,22 @@ class Reader:
         filed: list[FiledEvent] = []
         opened: dict[str, Record] = {}
         known = self._ledger.filed_before(events)
+        new = [event for event in events if event.id not in known]
+        found = dict(
+            zip(
+                (event.id for event in new),
+                await all_of(
+                    self._signer, [partial(self._classified_or_left_out, event, opened) for event in new]
+                ),
+                strict=True,
+            )
+        )
         for index, event in enumerate(events):
-            try:
-                filed.append(known.get(event.id) or await self._classified(event, opened))
-            except _ForeignEvent:
-                left_out[index] = "foreign"
-            except MisfiledError:
-                left_out[index] = "misfiled"
-            except BadPayload:
-                left_out[index] = "unreadable"
+            item = known.get(event.id) or found[event.id]
+            if isinstance(item, str):
+                left_out[index] = item
+            else:
+                filed.append(item)
         counts.update(left_out.values())
         results = await self._apply(filed, relay)
         for item, result in zip(filed, results, strict=True):
@@ -332,6 +354,17 @@ class Reader:
                 self.hold_record(filed, record)
                 kept = self._open.get(filed.slot)
                 self._held += _RECORD_OVERHEAD_BYTES + (0 if kept is None else len(kept.body))
+
+    async def _classified_or_left_out(self, event: Event, opened: dict[str, Record]) -> FiledEvent | str:
+        """As `_classified`, or why the event is left out."""
+        try:
+            return await self._classified(event, opened)
+        except _ForeignEvent:
+            return "foreign"
+        except MisfiledError:
+            return "misfiled"
+        except BadPayload:
+            return "unreadable"
 
     async def _classified(self, event: Event, opened: dict[str, Record]) -> FiledEvent:
         """An event with its slot and role; its record is added to `opened`.

@@ -28,7 +28,7 @@ import orjson
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from sense_memory.errors import NeedsNewerVersion
+from sense_memory.errors import NeedsNewerVersion, SignerError
 from sense_memory.limits import SNAPSHOT_MESSAGE_BYTES, SNAPSHOT_SEAL_SECONDS, SNAPSHOT_WORTH_SHARE
 from sense_memory.nostr.address import PREFIX
 from sense_memory.nostr.signer import LocalSigner
@@ -417,6 +417,9 @@ class Snapshot:
         try:
             cipher = _cipher_in(await self._signer.decrypt(sealed, self._signer.public_key))
             self._contents = SnapshotFileReader(self._file, sealed, MessageCipher(cipher, self._bound()))
+        except SignerError:  # of a remote signer, which may answer the next time
+            self._is_open = False
+            raise
         except Exception:  # a cache that cannot be read is ignored: the ledger has everything
             return None
         return self._contents

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
-from sense_memory.errors import ClockSkewError, InvalidEvent
+from sense_memory.errors import ClockSkewError, InvalidEvent, SignerError
 from sense_memory.ledger import Basis, FiledEvent, Removal, retry_while_moved
 from sense_memory.ledger.removals import ID_CHARS
 from sense_memory.ledger.roles import REQUEST
@@ -36,6 +36,7 @@ from sense_memory.nostr import address
 from sense_memory.nostr.event import Unsigned
 from sense_memory.palace.version import copy_key
 from sense_memory.records import envelope
+from sense_memory.records.at_once import all_of
 from sense_memory.records.origins import AGAIN, FORGET, PRUNE, as_edit, copy_of, removing, with_tags
 from sense_memory.records.reader import deletion_as, filed_as, slot_at
 
@@ -110,17 +111,26 @@ class Writer:
 
         Args:
             records: what to write.
-            drafts: whether to keep the records as drafts if the clock does not allow them to be written.
+            drafts: whether to keep the records as drafts if the clock does not allow them to be written, or a remote
+                signer does not sign them.
             bases: by slot, what edits start from.
             lost_texts: stored versions that become drafts in the same transaction, see `Ledger.save_lost_texts`.
 
         Raises:
             TooLargeError, InvalidInput, SealVerificationError: before anything was written.
+            SignerError: a remote signer did not sign; nothing was written; with `drafts`, all records are kept as drafts.
             ClockSkewError: nothing of this call was written; with `drafts`, all records are kept as drafts.
             StorageFullError, LedgerError: nothing of this call was written.
             HeadMoved: a slot has changed since an edit's basis was read; nothing of this call was written.
         """
-        return await self._write(list(map(as_edit, records)), self._addresses.mode, drafts, bases, lost_texts)
+        try:
+            return await self._write(
+                list(map(as_edit, records)), self._addresses.mode, drafts, bases, lost_texts
+            )
+        except SignerError as error:
+            if drafts:
+                raise await self.kept(error, records) from None
+            raise
 
     async def copy(self, versions: Sequence[StoredEvent], mode: AddressMode) -> list[str]:
         """Write heads again at their d-tags of a mode, as the same versions, all or none; returns the new event ids.
@@ -139,6 +149,14 @@ class Writer:
             bases[stored.slot] = Basis(stored.seq)
         return await self._write(records, mode, False, bases, None)
 
+    async def kept(self, error: SignerError, records: Sequence[Record]) -> SignerError:
+        """Keep as drafts what a remote signer did not sign; returns the error that names the drafts."""
+        if error.drafts:
+            return error
+        kept = [(slot_at(record, ""), await envelope.seal_draft(self._signer, record)) for record in records]
+        numbers = await self._ledger.write(self._ledger.drafts.add, kept, self._clock())
+        return type(error)(error.problem, numbers)
+
     async def _write(
         self,
         records: Sequence[Record],
@@ -149,7 +167,8 @@ class Writer:
     ) -> list[str]:
         if mode == "private" and not any(record.type.is_key for record in records):
             await self._write_key()
-        sealed = [await self._sealed(record, await self._addresses.tag(record, mode)) for record in records]
+        tags = [await self._addresses.tag(record, mode) for record in records]
+        sealed = await self._sealed(zip(records, tags, strict=True))
         filed: list[FiledEvent] = []
         while True:
             try:
@@ -176,9 +195,6 @@ class Writer:
         """Write the key of private d-tags if this ledger has none."""
         if (record := await self._addresses.new_key(self._clock())) is not None:
             await self._write([record], "private", False, None, None)
-
-    async def _sealed(self, record: Record, tag: str) -> SealedRecord:
-        return await envelope.seal(self._signer, record, tag, pads=self._addresses.pads)
 
     async def forget(self, path: str) -> str:
         """Replace an address by a tombstone and ask for its deletion (NIP-09); returns the request's id.
@@ -292,7 +308,7 @@ class Writer:
             bases: as in `forget_all`.
             discarded: as in `forget_all`.
         """
-        sealed = [await self._sealed(record, tag) for record, tag in wanted.records]
+        sealed = await self._sealed(wanted.records)
         content = await envelope.seal_deletion(self._signer, wanted.removing, pads=self._addresses.pads)
         tombstones: list[FiledEvent] = []
         records = [record for record, _ in wanted.records]
@@ -392,15 +408,21 @@ class Writer:
 
     async def forget_entry(self, entry: Event) -> str:
         """Remove a journal entry and its embedding, and request their deletion (NIP-09); returns the request's id."""
-        try:
-            second = await self._second(entry.created_at - 1)
-        except ClockSkewError:  # the request names the entry by its id, which does not depend on time
-            second = self._second_by_id(entry.created_at)
-        request = await self._signed(envelope.entry_deletion(entry, second))
-        await self._append([FiledEvent(request, slot_of(request), REQUEST)])
-        self._reader.drop_deleted(request)
+        ident = await self.forget_entries([entry])
         if embeddings := self._embeddings([address.JOURNAL + entry.id]):
             await self.forget_all(embeddings, insists=True)
+        return ident
+
+    async def forget_entries(self, entries: Sequence[Event]) -> str:
+        """As `forget_entry`, for many entries with one request, without their embeddings."""
+        newest = max(entry.created_at for entry in entries)
+        try:
+            second = await self._second(newest - 1)
+        except ClockSkewError:  # the request names entries by their ids, which do not depend on time
+            second = self._second_by_id(newest)
+        request = await self._signed(envelope.entry_deletion(entries, second))
+        await self._append([FiledEvent(request, slot_of(request), REQUEST)])
+        self._reader.drop_deleted(request)
         return request.id
 
     async def _append(
@@ -424,6 +446,11 @@ class Writer:
             lost_texts=lost_texts,
             discarded=discarded,
         )
+
+    async def _sealed(self, records: Iterable[tuple[Record, str]]) -> list[SealedRecord]:
+        """Records sealed at their d-tags."""
+        seal = partial(envelope.seal, self._signer, pads=self._addresses.pads)
+        return await all_of(self._signer, [partial(seal, record, tag) for record, tag in records])
 
     def _embeddings(self, paths: Iterable[str]) -> list[str]:
         """The paths of the embeddings of some memories, as far as the ledger holds them."""
@@ -459,14 +486,21 @@ class Writer:
                 break
             except BurstWait as wait:
                 await self._sleep(min(wait.seconds, 1.0))
-        filed: list[FiledEvent] = []
-        for index, (record, item, second) in enumerate(zip(records, sealed, seconds, strict=True)):
-            if before and before[index].event.created_at == second:
-                filed.append(before[index])
-                continue
-            event = await self._signed(item.at(second))
-            filed.append(filed_as(record, event))
-        return filed
+        kept = {
+            index: before[index].event
+            for index, second in enumerate(seconds)
+            if before and before[index].event.created_at == second
+        }
+        unsigned = [
+            item.at(second)
+            for index, (item, second) in enumerate(zip(sealed, seconds, strict=True))
+            if index not in kept
+        ]
+        signed = iter(await all_of(self._signer, [partial(self._signed, each) for each in unsigned]))
+        return [
+            filed_as(record, kept[index] if index in kept else next(signed))
+            for index, record in enumerate(records)
+        ]
 
     def _seconds(
         self, records: Sequence[Record], sealed: Sequence[SealedRecord], known: Collection[str]

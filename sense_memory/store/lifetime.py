@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from sense_memory.ledger.rescue import RescueReport
+    from sense_memory.memories.goodbye import Goodbye
     from sense_memory.memories.open_store import StoreOptions
     from sense_memory.mind.mind import Mind
 
@@ -104,6 +105,35 @@ class StoreLifetime:
 
             self._mind = Mind(store)
         return self._mind
+
+    def count_everything(self) -> int:
+        """How many memories, records, journal entries and drafts `forget_everything` would forget, as far as known here."""
+        from sense_memory.memories.goodbye import count
+
+        return count(self._open)
+
+    async def forget_everything(
+        self, *, vanish: bool = False, progress: Callable[[int], None] | None = None
+    ) -> Goodbye:
+        """Forget everything of this key, here and at its relays, and ask each relay what it still shows.
+
+        Relays are asked first what they hold, so that nothing stays that only they have. Deletions are sent in requests
+        of at most 100 addresses. A call that was interrupted is finished by another call. Nobody can promise that every
+        copy is gone: the result says what each relay still shows, and what could not be asked.
+
+        Args:
+            vanish: also ask relays that support it to delete everything of the key for good (NIP-62). They then drop the
+                deletions too, so a device that still has memories sends them again: forget there first. Events of other
+                programs with this key vanish as well.
+            progress: called with the number forgotten so far.
+
+        Raises:
+            LedgerError, SignerError: what was forgotten before stays forgotten; call again.
+        """
+        from sense_memory.memories.goodbye import erase
+
+        async with self._open.writing() as store:
+            return await erase(store, vanish=vanish, progress=progress)
 
     async def rescue(self) -> RescueReport:
         """Replace a damaged ledger by a new one, while neither this store nor another process has the ledger open.

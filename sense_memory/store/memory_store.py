@@ -589,8 +589,8 @@ class MemoryStore(PersonaNames, StoreLifetime):
         """What the ledger holds, and how far each relay is in step with it. No relay is asked."""
         store = self._open
         pool, now = store.replication.pool_in_use, self._options.clock()
-        min_acks = self._options.min_acks
-        return status_of(self.public_key, store.ledger, self.relays, pool, now, min_acks=min_acks)
+        min_acks, signer = self._options.min_acks, self._options.signer
+        return status_of(signer, store.ledger, self.relays, pool, now, min_acks=min_acks)
 
     def has_mind(self) -> bool:
         """Whether `mind.search` has anything to search: entries of the log, or passages of the archive."""

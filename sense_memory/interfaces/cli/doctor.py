@@ -23,6 +23,7 @@ from sense_memory.interfaces.cli.inputs import JsonOption, flag
 from sense_memory.interfaces.cli.invocation import (
     ExitCode,
     Invocation,
+    ask_to_approve,
     of,
     password_prompt,
     program,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from sense_memory.interfaces.cli.search import EmbedderInUse
     from sense_memory.ledger.rescue import RescueReport
     from sense_memory.memories.status import RelayStatus, Status
-    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.nostr.signer import Signer
     from sense_memory.relay.client.nip11 import RelayInformation
     from sense_memory.relay.sync.holdings import Holding
 
@@ -218,7 +219,9 @@ async def examine(invocation: Invocation) -> Findings:
         key, signer = check_key(settings)
     found = [key, *(Check("settings", CheckState.WARN, str(warning.message)) for warning in caught)]
     status, embedder = None, None
-    if signer is not None:
+    bunker = None if signer is None else await check_bunker(signer)
+    found += [bunker] if bunker is not None else []
+    if signer is not None and (bunker is None or bunker.state is CheckState.OK):
         checks, status = await check_ledger(settings, signer)
         found += checks
         embedder = await with_store(
@@ -258,21 +261,42 @@ async def examine(invocation: Invocation) -> Findings:
     return Findings(tuple(found), tuple(findings), embedder)
 
 
-def check_key(settings: Settings) -> tuple[Check, LocalSigner | None]:
+def check_key(settings: Settings) -> tuple[Check, Signer | None]:
     """Check the key: its source, and who could read it."""
-    from sense_memory.config.settings import find_secret
-    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.nostr.keys import npub
+    from sense_memory.signers.agent_signer import find_signer
 
     try:
-        secret, place = find_secret(settings, ask_password=password_prompt())
+        signer, place = find_signer(settings, ask_password=password_prompt(), on_auth_url=ask_to_approve)
     except SenseMemoryError as error:
         return Check("key", CheckState.FAIL, with_options(error)), None
-    signer = LocalSigner(secret)
     shown = f", mode {_mode(settings.key_file):04o}" if place.endswith(str(settings.key_file)) else ""
-    return Check("key", CheckState.OK, f"{signer.npub}, from {place}{shown}"), signer
+    return Check("key", CheckState.OK, f"{npub(signer.public_key)}, from {place}{shown}"), signer
 
 
-async def check_ledger(settings: Settings, signer: LocalSigner) -> tuple[list[Check], Status | None]:
+async def check_bunker(signer: Signer) -> Check | None:
+    """Check whether the bunker that holds the key answers; None where the key is on this machine."""
+    from sense_memory.signers.remote_signer import RemoteSigner
+
+    if not isinstance(signer, RemoteSigner):
+        return None
+    begun = time.monotonic()
+    try:
+        await signer.ping()
+    except SenseMemoryError as error:
+        return Check("bunker", CheckState.FAIL, with_options(error))
+    finally:
+        await signer.disconnect()
+    relays = ", ".join(signer.account.relays)
+    took = f"{time.monotonic() - begun:.1f} s"
+    return Check(
+        "bunker",
+        CheckState.OK,
+        f"answered in {took} over {relays}; it knows this client as {signer.client_npub}",
+    )
+
+
+async def check_ledger(settings: Settings, signer: Signer) -> tuple[list[Check], Status | None]:
     """Check the ledger: the file, who could read it, and whether every event still verifies."""
     from sense_memory.config.settings import ledger_path
     from sense_memory.store import MemoryStore
@@ -354,7 +378,7 @@ async def check_relay(url: str, line: RelayStatus | None) -> Check:
     return Check(url, state, "; ".join([*problems, "reachable", *facts]))
 
 
-async def ask_relays(settings: Settings, signer: LocalSigner | None, status: Status | None) -> list[Holding]:
+async def ask_relays(settings: Settings, signer: Signer | None, status: Status | None) -> list[Holding]:
     """Check what each relay holds; no checks where there is no ledger to compare with."""
     from sense_memory.relay.client.actions import Timeouts
     from sense_memory.store import MemoryStore

@@ -241,7 +241,7 @@ def _launch(invocation: Invocation, settings: Settings, *, creates_key: bool) ->
 
 def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_project: bool) -> list[str]:
     """The problems that would keep the installed server from working."""
-    from sense_memory.config.settings import find_secret
+    from sense_memory.signers.agent_signer import find_signer
 
     found = []
     if "server" in parts and importlib.util.find_spec("mcp") is None:
@@ -249,7 +249,7 @@ def _warnings(settings: Settings, launch: Launch, parts: Sequence[str], *, has_p
     if not launch.creates_key:
         try:
             with warnings_as_lines():
-                _, place = find_secret(settings)
+                _, place = find_signer(settings)
             if place == "NOSTR_NSEC in the environment":
                 found.append(
                     f"a harness may not see this shell's NOSTR_NSEC; keep the key in a file, see `{program()} init`"

@@ -122,11 +122,10 @@ def _run_hook(invocation: Invocation, name: str, work: _Work, syncs: str) -> Non
     try:
         event = _event()
         with warnings_as_lines():
-            from sense_memory.config.settings import find_secret
-            from sense_memory.nostr.signer import LocalSigner
+            from sense_memory.signers.agent_signer import find_signer
 
             settings = invocation.load()
-            signer = LocalSigner(find_secret(settings)[0])  # a hook cannot ask for a password
+            signer, _ = find_signer(settings)  # a hook cannot ask for a password
 
         async def both(store: MemoryStore) -> None:
             if syncs and name == BEFORE:

@@ -88,7 +88,17 @@ NameArgument = Annotated[
     str, argument("NAME", f"{_NAME} A KEY alone finds the one memory that has this key.")
 ]
 NewNameArgument = Annotated[str | None, typer.Argument(metavar="NAME", show_default=False, help=_NAME)]
-NamesArgument = Annotated[list[str], argument("NAME...", "Flat keys, or paths DOMAIN/FACET/KEY.")]
+ForgottenArgument = Annotated[list[str] | None, argument("NAME...", "Flat keys, or paths DOMAIN/FACET/KEY.")]
+EverythingOption = Annotated[
+    bool, flag("--everything", text="Forget all of the agent's memory, here and at every relay.")
+]
+VanishOption = Annotated[
+    bool,
+    flag(
+        "--vanish",
+        text="With --everything: also ask relays that support it to delete all events of the key, those of other programs too (NIP-62).",
+    ),
+]
 PalaceNameArgument = Annotated[
     str, argument("PATH", "DOMAIN/FACET/KEY, or the KEY alone if no other palace memory has this key.")
 ]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import typer
 
-from sense_memory.errors import InvalidInput, InvalidSetting
+from sense_memory.errors import InvalidInput, InvalidSetting, KeyMissing, SenseMemoryError
 from sense_memory.interfaces.text import quantity, safe, word, wrap
 
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from sense_memory.config.settings import Settings
     from sense_memory.nostr.keys import Secret
-    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.nostr.signer import Signer
     from sense_memory.store import MemoryStore
 
 _T = TypeVar("_T")
@@ -144,7 +144,10 @@ class Invocation:
         async def told(store: MemoryStore) -> _T:
             if is_new:
                 typer.echo(f"made a new ledger at {safe(str(settings.ledger))}", err=True)
-            return await work(store)
+            try:
+                return await work(store)
+            finally:
+                await warn_if_given_up(store, settings)
 
         return asyncio.run(with_store(settings, signer_of(settings), told, background=background))
 
@@ -167,9 +170,22 @@ def _is_new(path: Path | None) -> bool:
     return path is not None and str(path) != ":memory:" and not path.exists()
 
 
+async def warn_if_given_up(store: MemoryStore, settings: Settings) -> None:
+    """Say so if the key of a store was given up for another, on this device or elsewhere."""
+    from sense_memory.config.rotated_keys import RotatedKeys, RotationStage
+    from sense_memory.store.rotation import rotation_notice
+
+    with suppress(SenseMemoryError):
+        if not (notice := await rotation_notice(store)):
+            return
+        if RotatedKeys(settings.key_file).stage is not RotationStage.NONE:
+            notice = f"a rotation of this key was interrupted; finish it with `{program()} rotate`"
+        say("warning", with_options(notice))
+
+
 async def with_store(
     settings: Settings,
-    signer: LocalSigner,
+    signer: Signer,
     work: Callable[[MemoryStore], Awaitable[_T]],
     *,
     background: bool = False,
@@ -179,7 +195,7 @@ async def with_store(
         return await work(store)
 
 
-def store_of(settings: Settings, signer: LocalSigner, **options: Any) -> MemoryStore:
+def store_of(settings: Settings, signer: Signer, **options: Any) -> MemoryStore:
     """A store under these settings, not yet open; `options` are those of `MemoryStore`."""
     from sense_memory.config.settings import find_embedder, find_model, ledger_path
     from sense_memory.store import MemoryStore
@@ -196,11 +212,18 @@ def store_of(settings: Settings, signer: LocalSigner, **options: Any) -> MemoryS
     return MemoryStore(signer, settings.relays, **options)
 
 
-def signer_of(settings: Settings) -> LocalSigner:
-    """The agent's signer; raises as `secret_of`."""
-    from sense_memory.nostr.signer import LocalSigner
+def signer_of(settings: Settings) -> Signer:
+    """The agent's signer, its key or its bunker; raises as `secret_of`."""
+    from sense_memory.signers.agent_signer import find_signer
 
-    return LocalSigner(secret_of(settings))
+    with warnings_as_lines():
+        return find_signer(settings, ask_password=password_prompt(), on_auth_url=ask_to_approve)[0]
+
+
+def ask_to_approve(url: str) -> None:
+    """Tell the person at the terminal that the bunker waits for approval."""
+    where = f"open {url}" if url else "look there"
+    note(f"The bunker waits until a person approves: {where}")
 
 
 def secret_of(settings: Settings) -> Secret:
@@ -208,11 +231,21 @@ def secret_of(settings: Settings) -> Secret:
 
     Raises:
         KeyMissing, BadKey, UnsafeFile: no usable key.
+        InvalidInput: the key is in a bunker.
     """
     from sense_memory.config.settings import find_secret
+    from sense_memory.signers.agent_signer import bunker_path
 
-    with warnings_as_lines():
-        return find_secret(settings, ask_password=password_prompt())[0]
+    try:
+        with warnings_as_lines():
+            return find_secret(settings, ask_password=password_prompt())[0]
+    except KeyMissing as missing:
+        if missing.locked is None and bunker_path(settings).exists():
+            raise InvalidInput(
+                "the key is in a bunker, which gives it to nobody; back it up there, and the memories with "
+                f"`{program()} export`"
+            ) from None
+        raise
 
 
 def password_prompt() -> Callable[[str], str] | None:

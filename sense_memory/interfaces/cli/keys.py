@@ -10,6 +10,7 @@ import sys
 import time
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -60,6 +61,13 @@ def init(
         bool,
         flag("--show-nsec", text="Print the secret key too, so that you can write it down."),
     ] = False,
+    bunker: Annotated[
+        bool,
+        flag(
+            "--bunker",
+            text="Use a key that stays in a bunker (NIP-46): its bunker:// URL from stdin or typed unseen. This machine gets a key of its own, which the bunker can revoke.",
+        ),
+    ] = False,
     password_stdin: Annotated[
         bool,
         flag(
@@ -78,18 +86,55 @@ def init(
     """
     if password_stdin and not import_key:
         context.fail("--password-stdin passes the password of an imported key; give --import too")
+    if bunker and (import_key or show_nsec):
+        context.fail("--bunker connects with a key that no machine gets to see; give it alone")
     if context.args:  # the argument is never repeated, because it may be the key
         context.fail("init takes no argument; pass a key on stdin or type it unseen, see --import")
-    from sense_memory.nostr.keys import npub
-
-    invocation = of(context)
-    settings = invocation.settings()
+    settings = of(context).settings()
+    if bunker:
+        _connect(context, settings)
+        return
     imported = (lambda: _imported(password_stdin=password_stdin)) if import_key else None
     secret, place, done = _key(settings, imported, show=show_nsec)
     with secret:
         shown = secret.nsec() if show_nsec else None
         public_key = secret.public_key
-    if invocation.as_json:
+    _report(
+        context,
+        settings,
+        public_key,
+        place,
+        done=done,
+        explain=lambda owner: _explain(settings, owner, place, done, shown),
+        shown=shown,
+    )
+
+
+def _connect(context: typer.Context, settings: Settings) -> None:
+    """Connect the agent with a bunker that holds its key."""
+    from sense_memory.interfaces.cli.bunker import connect, explain, typed_url
+
+    _refuse_second_key(settings, _present(settings, unlock=False)[1])
+    account = connect(settings, typed_url())
+    place = f"a bunker, see {account.path}"
+    told = partial(explain, settings.agent, account)
+    _report(context, settings, account.public_key, place, done="connected", explain=lambda _: told())
+
+
+def _report(
+    context: typer.Context,
+    settings: Settings,
+    public_key: str,
+    place: str,
+    *,
+    done: str,
+    explain: Callable[[str], None],
+    shown: str | None = None,
+) -> None:
+    """What became of the agent's key; then a terminal is asked what to connect."""
+    from sense_memory.nostr.keys import npub
+
+    if of(context).as_json:
         path = str(settings.key_file) if settings.key_file.exists() else None
         result = {
             "agent": settings.agent,
@@ -101,14 +146,14 @@ def init(
         }
         typer.echo(as_json(result))
     else:
-        _explain(settings, npub(public_key), place, done, shown)
+        explain(npub(public_key))
     _warn_if_unused(settings, public_key, place)
     if done != "shown":
         from sense_memory.interfaces.cli.first_questions import ask_all
 
         ask_all(context, settings, is_new=done == "made")
-    if not invocation.as_json:
-        _tell_next(invocation.settings(), done)
+    if not of(context).as_json:
+        _tell_next(of(context).settings(), done)
 
 
 def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: bool) -> tuple[Secret, str, str]:
@@ -120,13 +165,22 @@ def _key(settings: Settings, imported: Callable[[], Secret] | None, *, show: boo
     secret, place = _present(settings, unlock=wants_present)
     if wants_present and secret is not None:
         return secret, place, "shown"
+    _refuse_second_key(settings, place)
+    secret = imported() if imported else Secret.generate()
+    write_secret(settings.key_file, secret)
+    return secret, f"the key file {settings.key_file}", "imported" if imported else "made"
+
+
+def _refuse_second_key(settings: Settings, place: str) -> None:
+    """Check that the agent has neither a key nor a bunker. Raises UnsafeFile."""
+    from sense_memory.signers.agent_signer import bunker_path
+
+    if not place and bunker_path(settings).exists():
+        place = f"a bunker, see {bunker_path(settings)}"
     if place:
         raise UnsafeFile(
             f"agent {settings.agent} has a key already, in {place}, and a key is never overwritten or hidden; choose another agent name for another key, such as `sense-memory --agent bob init`"
         )
-    secret = imported() if imported else Secret.generate()
-    write_secret(settings.key_file, secret)
-    return secret, f"the key file {settings.key_file}", "imported" if imported else "made"
 
 
 def _present(settings: Settings, *, unlock: bool) -> tuple[Secret | None, str]:
@@ -206,18 +260,17 @@ def _tell_next(settings: Settings, done: str) -> None:
 
 def _warn_if_unused(settings: Settings, public_key: str, place: str) -> None:
     """Warn if another key comes first, such as NOSTR_NSEC in the environment."""
-    from sense_memory.config.settings import find_secret
+    from sense_memory.signers.agent_signer import find_signer
 
     try:
         with warnings_as_lines():
-            secret, first = find_secret(settings)  # without a password, which would be asked for twice
+            signer, first = find_signer(settings)  # without a password, which would be asked for twice
     except SenseMemoryError as error:
         if not isinstance(error, KeyMissing) or error.locked != place:
             say("warning", f"another key is in use, not this one: {error}")
         return
-    with secret:
-        if secret.public_key != public_key:
-            say("warning", f"{first} is in use instead of this key")
+    if signer.public_key != public_key:
+        say("warning", f"{first} is in use instead of this key")
 
 
 # ── agents ──────────────────────────────────────────────────────────────────────────────

@@ -23,6 +23,7 @@ from sense_memory.interfaces.cli.contradictions import (
     print_contradictions,
     print_marks,
 )
+from sense_memory.interfaces.cli.goodbye import forget_everything
 from sense_memory.interfaces.cli.help_pages import ends
 from sense_memory.interfaces.cli.inputs import (
     WAIT_SECONDS,
@@ -31,16 +32,20 @@ from sense_memory.interfaces.cli.inputs import (
     ConfidenceOption,
     ConnectOption,
     ContradictionsOption,
+    DryRunOption,
+    EverythingOption,
+    ForgottenArgument,
     HalflifeOption,
     JsonOption,
     NameArgument,
-    NamesArgument,
     NewNameArgument,
     RawOption,
     SourceOption,
     ThemeOption,
     ValueArgument,
+    VanishOption,
     WaitOption,
+    YesOption,
 )
 from sense_memory.interfaces.cli.invocation import confirm, named, note, of, say
 from sense_memory.interfaces.cli.many_memories import remember_many
@@ -368,6 +373,17 @@ def check_names(given: Any) -> str:
     return ""
 
 
+def check_forgotten(given: Any) -> str:
+    """Check what `forget` was given together, and the paths among `names`; raises InvalidAddress."""
+    if given.everything:
+        return "give names, or --everything, not both" if given.names else ""
+    if given.vanish or given.yes or given.dry_run:
+        return "--vanish, --yes and --dry-run belong to --everything"
+    if not given.names:
+        return "Missing argument 'NAME...'."
+    return check_names(given)
+
+
 def _check_paths(names: Sequence[str]) -> None:
     for name in names:
         if "/" in name:
@@ -381,17 +397,27 @@ def _check_paths(names: Sequence[str]) -> None:
     "sense-memory forget people/facts/lisa",
     "# Forget now, and ask the relays later:",
     "sense-memory forget user_timezone --wait 0",
+    "# All of this agent's memory, here and at its relays:",
+    "sense-memory forget --everything --dry-run",
     codes={
-        3: "forgotten here, but fewer relays than --require-acks accepted the deletion",
+        3: "forgotten here, but fewer relays than --require-acks accepted the deletion; or not all is confirmed",
         4: "no such memory here or on any relay",
     },
     panel=MEMORIES,
     writes=True,
     with_acks=True,
-    refuses=check_names,
+    refuses=check_forgotten,
 )
 async def forget(
-    store: MemoryStore, *, names: NamesArgument, anyway: AnywayOption = False, wait: WaitOption = WAIT_SECONDS
+    store: MemoryStore,
+    *,
+    names: ForgottenArgument = None,
+    anyway: AnywayOption = False,
+    everything: EverythingOption = False,
+    vanish: VanishOption = False,
+    yes: YesOption = False,
+    dry_run: DryRunOption = False,
+    wait: WaitOption = WAIT_SECONDS,
 ) -> Write:
     """Delete memories for good, and ask every relay to delete its copies.
 
@@ -399,8 +425,14 @@ async def forget(
     written. If a relay cannot be reached, or with --anyway, the deletion is requested nevertheless. Nobody can promise
     that every copy is gone.
 
+    With --everything, all of it goes: memories, journal, records of the mind, drafts, history. A terminal asks you to type
+    part of the public key; a table then says what each relay still shows. Interrupted, the same command goes on.
+
     A mirrored file is forgotten by itself, by its full name PROJECT:FILE: its history goes, and the file in a folder stays.
     """
+    if everything:
+        return await forget_everything(store, yes=yes, vanish=vanish, dry_run=dry_run)
+    names = names or []
     file = await file_named(store, names[0]) if len(names) == 1 else None
     if file is not None:
         ident = await store.mind.files.forget([file])

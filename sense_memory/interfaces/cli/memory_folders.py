@@ -90,12 +90,12 @@ def end(
             store.mirror.remove(folder)
         return found
 
-    from sense_memory.config.settings import find_secret, ledger_path
-    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.config.settings import ledger_path
+    from sense_memory.signers.agent_signer import find_signer
 
     try:  # without a key or a ledger, nothing is mirrored
         settings = invocation.settings()
-        signer = LocalSigner(find_secret(settings)[0])
+        signer, _ = find_signer(settings)
     except (KeyMissing, SenseMemoryError):
         return []
     path = settings.ledger or ledger_path(settings.home, signer.public_key)

@@ -42,6 +42,7 @@ AGENTS = "Agents"
 
 _MODULES: Final = {  # by command, in the order of `--help`: what a new user needs comes first
     **dict.fromkeys(("init", "agents"), "keys"),
+    "rotate": "rotate",
     "doctor": "doctor",
     **dict.fromkeys(("remember", "recall"), "memories"),
     **dict.fromkeys(("search", "embed"), "search"),

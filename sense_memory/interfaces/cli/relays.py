@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from sense_memory.config.relays import Preset
     from sense_memory.config.settings import Settings
-    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.nostr.signer import Signer
     from sense_memory.store import MemoryStore
 
 
@@ -333,7 +333,7 @@ def _cancelled(settings: Settings, relay: str) -> int:
     from sense_memory.config.settings import ledger_path
     from sense_memory.store import MemoryStore
 
-    async def drop(signer: LocalSigner, path: Path) -> int:
+    async def drop(signer: Signer, path: Path) -> int:
         async with MemoryStore(signer, ledger=path, background=False) as store:
             await store.relays.unlist(relay)
             return store.relays.drop(relay)

@@ -275,6 +275,7 @@ def _print_status(status: Status, embedder: EmbedderInUse | None, scenes: Sequen
     counts = status.counts
     lines = [
         f"agent   {status.npub}",
+        *([f"key     in a bunker, asked over {', '.join(status.bunker)}"] if status.bunker else []),
         f"ledger  {status.ledger}",
         f"holds   {kept(counts)}",
         f"        in {_events(counts)}",

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sense_memory.config.settings import Settings
-    from sense_memory.nostr.keys import Secret
-    from sense_memory.nostr.signer import LocalSigner
+    from sense_memory.nostr.signer import Signer
     from sense_memory.store import MemoryStore
 
 READ_SECONDS: Final = 1.0  # how long a read that finds nothing waits for relays
@@ -84,7 +83,7 @@ class CannotOpen(SenseMemoryError):
 async def serve(
     settings: Settings,
     options: ServerOptions,
-    make: Callable[[LocalSigner], MemoryStore],
+    make: Callable[[Signer], MemoryStore],
     say: Callable[[str], None],
 ) -> None:
     """Serve until the client leaves, or the process is told to end.
@@ -183,7 +182,7 @@ class LazyStore:
     def __init__(
         self,
         settings: Settings,
-        make: Callable[[LocalSigner], MemoryStore],
+        make: Callable[[Signer], MemoryStore],
         say: Callable[[str], None],
         *,
         create_key: bool,
@@ -221,11 +220,13 @@ class LazyStore:
             return self._store
 
     async def _open(self, *, create_key: bool) -> None:
-        from sense_memory.nostr.signer import LocalSigner
+        from sense_memory.store.rotation import rotation_notice
 
-        secret = await asyncio.to_thread(_key, self._settings, create=create_key)
-        self._store = await self._make(LocalSigner(secret)).__aenter__()
+        signer = await asyncio.to_thread(_signer, self._settings, create=create_key)
+        self._store = await self._make(signer).__aenter__()
         self._mirroring = asyncio.create_task(self._store.mirror.follow())
+        if notice := await rotation_notice(self._store):
+            self._tell(notice)
 
     def _remedy(self, error: SenseMemoryError) -> str:
         agent = "" if self._settings.agent == "default" else f" --agent {self._settings.agent}"
@@ -268,20 +269,20 @@ class LazyStore:
                 await store.mirror.sync(seconds=0)
 
 
-def _key(settings: Settings, *, create: bool) -> Secret:
-    """The agent's key, made if there is none and `create` allows it."""
+def _signer(settings: Settings, *, create: bool) -> Signer:
+    """The agent's signer; its key is made if there is none and `create` allows it."""
     from sense_memory.config.key_file import write_secret
-    from sense_memory.config.settings import find_secret
     from sense_memory.nostr.keys import Secret
+    from sense_memory.signers.agent_signer import find_signer
 
     try:
-        return find_secret(settings)[0]
+        return find_signer(settings)[0]
     except KeyMissing as missing:
         if not create or missing.locked is not None:
             raise
     with suppress(UnsafeFile):  # another server has just made it
         write_secret(settings.key_file, Secret.generate())
-    return find_secret(settings)[0]
+    return find_signer(settings)[0]
 
 
 def _log_to_stderr(*, debug: bool) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from sense_memory.errors import ClockSkewError, InvalidInput, TooLargeError
+from sense_memory.errors import ClockSkewError, InvalidInput, SignerError, TooLargeError
 from sense_memory.ledger import retry_while_moved
 from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT, MAX_PLAINTEXT_BYTES
 from sense_memory.memories.bulk import batches, numbered_errors, write_batches
@@ -145,7 +145,17 @@ class Persona:
             await self._keep_suspicions([found], ids)
             return Remembered.of(ids, path, found)
 
-        return await retry_while_moved(attempt)
+        try:
+            return await retry_while_moved(attempt)
+        except SignerError as error:
+            raise await self._kept(error, [new] if drafts else []) from None
+
+    async def _kept(self, error: SignerError, memories: Sequence[NewMemory]) -> SignerError:
+        """Keep as drafts what a remote signer did not let the palace write; returns the error that names the drafts."""
+        made = [self._memory_to_write(new.path, None, new.fields) for new in memories]
+        return await self._writer.kept(
+            error, [envelope.persona(fields_of(memory, "", self._clock(), {})) for memory in made]
+        )
 
     async def remember_many(
         self, memories: Sequence[NewMemory], written: Callable[[int], None], contradictions: str | None = None

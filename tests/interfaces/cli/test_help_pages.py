@@ -32,6 +32,7 @@ ENDLESS = {
 }  # they run until somebody ends them, and have tests of their own
 SHELL = re.compile(r"^(?:[^'|<>$*~]|'[^']*')*[|<>$*~]").search  # what only a shell understands
 ENDS_WITH = {
+    "rotate": 2,  # asks on a terminal
     # where no 0 can be expected: nobody to ask, no such thing
     "access revoke 1": 4,
     "init": 1,  # the agent has a key already

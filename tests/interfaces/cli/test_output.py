@@ -200,6 +200,8 @@ trust              | trust --source tool:browser
 quarantine         | quarantine --source tool:browser --yes
 revoke             | revoke --source tool:browser
 mirror             | mirror . --only "*.jsonl"
+rotate --plan      | rotate --plan
+forget --plan      | forget --everything --plan
 sync               | --relay RELAY sync
 status             | --relay RELAY status
 doctor             | --relay RELAY doctor
@@ -322,6 +324,8 @@ def test_every_command_prints_what_the_table_says(checked, palace, relay, tmp_pa
     checked("import", "import", "all.jsonl", "bad.jsonl", "none.jsonl", code=1)
     for name in ("check", "bisect"):
         checked(name, name, "-", stdin='must put "Oslo" into a prompt', code=1)
+    checked("rotate", "rotate", "--yes")
+    checked("forget --everything", "forget", "--everything", "--yes")
     assert PRINTS.keys() - checked.names == NEEDS_MORE | ENDLESS
 
 

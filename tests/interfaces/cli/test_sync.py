@@ -355,6 +355,7 @@ def test_status_as_json(agent, relay):
         "unflushed",
         "manifests",
         "copies",
+        "bunker",
         "memories",
         "journal_entries",
         "drafts",
