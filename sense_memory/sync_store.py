@@ -12,8 +12,8 @@ import inspect
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from sense_memory.loop_thread import BlockingView, LoopThread
-from sense_memory.memories.open_store import configured
 from sense_memory.store import MemoryStore
+from sense_memory.store.configuration import configured
 
 
 if TYPE_CHECKING:

@@ -196,12 +196,9 @@ class Settings:
             "key_file": _find_key_file(key_file, sources, folder.value, name),
             "ledger": _find_ledger(ledger),
             "plan": _find_plan(plan, sources),
-            "embedder": sources.embedder(embedder),
-            "share_embeddings": sources.switch("share_embeddings", share_embeddings),
-            "model": sources.model(model),
+            **_models(sources, embedder, share_embeddings, model),
             **_rules(sources, contradictions, revive, proposals, search_forgotten),
-            **_shown_to_relays(sources, addresses, pad_sizes, send_jitter),
-            "min_acks": sources.count("min_acks", min_acks),
+            **_relay_rules(sources, min_acks, addresses, pad_sizes, send_jitter),
         }
         return cls._of(found, env_path, relay_origins)
 
@@ -244,12 +241,28 @@ def _rules(
     }
 
 
-def _shown_to_relays(
-    sources: Sources, addresses: str | None, pad_sizes: str | None, send_jitter: str | None
+def _models(
+    sources: Sources, embedder: str | None, share_embeddings: str | None, model: str | None
 ) -> dict[str, SettingValue[Any]]:
-    """The settings of what relays learn, by name."""
+    """The settings of the models that a memory may ask, by name."""
+    return {
+        "embedder": sources.embedder(embedder),
+        "share_embeddings": sources.switch("share_embeddings", share_embeddings),
+        "model": sources.model(model),
+    }
+
+
+def _relay_rules(
+    sources: Sources,
+    min_acks: int | None,
+    addresses: str | None,
+    pad_sizes: str | None,
+    send_jitter: str | None,
+) -> dict[str, SettingValue[Any]]:
+    """The settings of what relays learn, and of how many have to keep it, by name."""
     mode = sources.choice("addresses", addresses, ADDRESS_MODES)
     return {
+        "min_acks": sources.count("min_acks", min_acks),
         "addresses": mode,
         "pad_sizes": sources.switch("pad_sizes", pad_sizes, "yes" if mode.value == "private" else "no"),
         "send_jitter": sources.seconds("send_jitter", send_jitter, MAX_SEND_JITTER_SECONDS),

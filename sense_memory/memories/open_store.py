@@ -157,37 +157,6 @@ def _itself(given: object) -> object:
     return given
 
 
-def configured(agent: str | None, options: dict[str, Any]) -> tuple[Signer, dict[str, Any]]:
-    """The signer and the options of a store from the settings; each option that is passed overrides its setting.
-
-    Raises: as `MemoryStore.from_settings`.
-    """
-    from sense_memory.config.settings import Settings, find_embedder, find_model, ledger_path
-    from sense_memory.signers.agent_signer import find_signer
-
-    options = arguments.settings(agent, options)
-    settings = Settings.load(agent=agent, relays=options.get("relays"), ledger=options.get("ledger"))
-    signer, _ = find_signer(settings)
-    ledger = settings.ledger or ledger_path(settings.home, signer.public_key)
-    embedder = partial(find_embedder, settings) if settings.wants_embedder else None
-    return signer, {
-        "plan": settings.plan,
-        "embedder": embedder,
-        "share_embeddings": settings.share_embeddings,
-        "contradictions": settings.contradictions,
-        "revive": settings.revive,
-        "search_forgotten": settings.search_forgotten,
-        "min_acks": settings.min_acks,
-        "addresses": settings.addresses,
-        "pad_sizes": settings.pad_sizes,
-        "send_jitter": settings.send_jitter,
-        "model": None if settings.model is None else partial(find_model, settings),
-        **options,
-        "relays": settings.relays,
-        "ledger": ledger,
-    }
-
-
 # ── Turns of the event loop ─────────────────────────────────────────────────────────────
 # A write with a local signer never waits for I/O, so a loop of writes would block every other task, including relays
 # and heartbeats. Therefore each call that writes takes a turn first: if the event loop has not run for 10 ms, the call

@@ -18,12 +18,12 @@ from sense_memory.memories.open_store import (
     checked_plan,
     checked_timeouts,
     checked_urls,
-    configured,
 )
 from sense_memory.memories.persona import arguments as given
 from sense_memory.memories.status import Status, has_mind, status_of
 from sense_memory.nostr.keys import npub
 from sense_memory.nostr.signer import as_signer
+from sense_memory.store.configuration import configured
 from sense_memory.store.edits import StoreEdits
 from sense_memory.store.journal import StoreJournal
 from sense_memory.store.lifetime import StoreLifetime
@@ -332,10 +332,7 @@ class MemoryStore(PersonaNames, StoreLifetime):
         """Write a draft over what its key holds, now that the clock is right, or although the memory was forgotten.
 
         A forgotten palace memory comes back as it was, with its links, its marks and the time of its first writing,
-        at full relevance.
-
-        Returns the event's id. Raises as `remember`, and InvalidInput where there is no such draft; the draft then
-        stays.
+        at full relevance. Returns the event's id. Raises as `remember`, and InvalidInput for an unknown number.
         """
         async with self._open.writing() as store:
             return await drafts.publish(store.ledger, self._options.signer, number, store.write_draft)
@@ -347,19 +344,12 @@ class MemoryStore(PersonaNames, StoreLifetime):
     # ── History ──────────────────────────────────────────────────────────────────────────────
 
     async def history(self, key: str) -> list[Version]:
-        """Every version of a memory that this ledger has seen, newest first; of a forgotten one only the tombstone.
-
-        `key` may be the path `domain/facet/key` of a palace memory, whose versions may differ in links or counts
-        alone.
-        """
+        """Every version of a memory that this ledger has seen, newest first; of a forgotten one only the tombstone."""
         store = self._open
         return await history(store.ledger, store.reader, paths_of(key))
 
     async def as_of(self, time: datetime | float) -> list[Memory]:
-        """Every flat memory as it was at a time, as far as this ledger has seen its versions.
-
-        `time` is a datetime or seconds since 1970.
-        """
+        """Every flat memory as it was at `time`, a datetime or seconds since 1970, as far as this ledger has seen it."""
         return await self._open.flat.as_of(arguments.moment(time))
 
     async def undo(self, key: str) -> Memory | PersonaMemory | None:

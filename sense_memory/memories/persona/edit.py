@@ -15,7 +15,7 @@ from sense_memory.records.origins import counted
 
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from sense_memory.ledger import Basis
     from sense_memory.models import PersonaMemory
@@ -173,3 +173,8 @@ def sum_of(first: tuple[float, int] | None, second: tuple[float, int] | None) ->
     """Two pairs of last access and number of accesses as one: the later time, and the sum."""
     first, second = first or (0.0, 0), second or (0.0, 0)
     return max(first[0], second[0]), first[1] + second[1]
+
+
+def is_other_than(edit: Edit) -> Callable[[Edit], bool]:
+    """Whether another edit is about another memory than this one."""
+    return lambda other: other.memory.path != edit.memory.path

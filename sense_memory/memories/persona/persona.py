@@ -17,6 +17,7 @@ from sense_memory.limits import MAX_ALIKE_COUNT, MAX_BATCH_COUNT, MAX_PLAINTEXT_
 from sense_memory.memories.bulk import batches, numbered_errors, write_batches
 from sense_memory.memories.persona.accesses import publish_accesses
 from sense_memory.memories.persona.arguments import PAST, NameResolver, NewMemory, path_in, path_to, selection
+from sense_memory.memories.persona.edit import is_other_than
 from sense_memory.memories.persona.forks import settle_forks
 from sense_memory.memories.persona.history import as_of, undone, versions
 from sense_memory.memories.persona.links import LinkEditor, marks_of, with_marks_of_text
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
     from sense_memory.ledger import Ledger
     from sense_memory.memories.persona.contradictions import ContradictionDetector, Meaning, Opening
-    from sense_memory.memories.persona.edit import Edit
     from sense_memory.palace.catalog import Catalog
     from sense_memory.palace.contradictions.claim_index import ContradictionScan
     from sense_memory.palace.contradictions.detection import Contradiction
@@ -59,10 +59,7 @@ if TYPE_CHECKING:
 Check: TypeAlias = "Callable[[PersonaMemory | None], Awaitable[None]]"
 
 _log: Final = logging.getLogger("sense_memory.persona")
-
-
-def _is_other_than(edit: Edit) -> Callable[[Edit], bool]:
-    return lambda other: other.memory.path != edit.memory.path
+_TEXT: Final = ("value", "themes", "halflife_days", *PROVENANCE, "confidence")  # what a version says
 
 
 class Persona:
@@ -128,9 +125,9 @@ class Persona:
             drafts: whether the memory becomes a draft if the clock does not allow the write.
             check: called with what the write would replace; raises where that must not be replaced.
         """
-        path, fields = new.path, new.fields
-        if "halflife_days" in fields:
-            self._plan.check_halflife(fields["halflife_days"])
+        path = new.path
+        if "halflife_days" in new.fields:
+            self._plan.check_halflife(new.fields["halflife_days"])
         mode = contradictions or self._mode
 
         async def attempt() -> Remembered:
@@ -153,9 +150,8 @@ class Persona:
     async def _kept(self, error: SignerError, memories: Sequence[NewMemory]) -> SignerError:
         """Keep as drafts what a remote signer did not let the palace write; returns the error that names the drafts."""
         made = [self._memory_to_write(new.path, None, new.fields) for new in memories]
-        return await self._writer.kept(
-            error, [envelope.persona(fields_of(memory, "", self._clock(), {})) for memory in made]
-        )
+        records = [envelope.persona(fields_of(memory, "", self._clock(), {})) for memory in made]
+        return await self._writer.kept(error, records)
 
     async def remember_many(
         self, memories: Sequence[NewMemory], written: Callable[[int], None], contradictions: str | None = None
@@ -309,8 +305,10 @@ class Persona:
         """As `MemoryStore.persona_recall`: a memory by its path, memories by a bare key, or a listing."""
         domain, facet = selection(domain, facet)
         if key is None:
-            found = await self.listing(domain, facet, include_forgotten=include_forgotten)
-            withheld = await self.withheld()
+            found, withheld = (
+                await self.listing(domain, facet, include_forgotten=include_forgotten),
+                await self.withheld(),
+            )
             return [memory for memory in found if memory.path not in withheld]
         if domain is None or facet is None:
             return await self.recall_key(key, domain, facet, revive=revive)
@@ -326,9 +324,8 @@ class Persona:
         catalog = await self.names.catalog(
             lambda found: any(path in found for path in paths), "this memory is"
         )
-        withheld = await self.withheld()
         for path in paths:
-            if path in withheld:
+            if path in await self.withheld():
                 return None
             if (there := catalog.get(path)) is not None:
                 return shown(self.palace.touch(path) if revive else there, self._clock())
@@ -378,8 +375,7 @@ class Persona:
         """Write a memory as it was before it was forgotten: with its dates, its links and its marks, its dismissals, and
         the marks in other memories that name it. `check` as for `remember`.
         """
-        names = ("value", "themes", "halflife_days", *PROVENANCE, "confidence", "created_at", *PAST)
-        fields = {name: getattr(memory, name) for name in names}
+        fields = {name: getattr(memory, name) for name in (*_TEXT, "created_at", *PAST)}
         links = tuple(path for path in memory.connections if path != memory.path)
         new = NewMemory(memory.path, fields, links, is_restored=True)
         return await self.remember(new, contradictions="off", drafts=False, check=check)
@@ -391,8 +387,7 @@ class Persona:
         when it was, with its marks, with its dismissals, and with the marks in other memories that name it.
         """
         memory = memory_of(record.fields, "", 0)
-        names = ("value", "themes", "halflife_days", *PROVENANCE, "confidence")
-        fields = {name: getattr(memory, name) for name in names}
+        fields = {name: getattr(memory, name) for name in _TEXT}
         is_restored = was_forgotten and memory.path not in await self.palace.refresh()
         if is_restored:
             was = {name: getattr(memory, name) for name in (*PAST, "created_at")}
@@ -417,7 +412,7 @@ class Persona:
                     batch, before = EditBatch(self.palace), slot_state.memory
                     edit = edit.of(await with_marks_of_text(self.palace.catalog, batch, before, edit.memory))
                     suspected = await self._mark_again(batch, before, edit.memory)
-                    await self.palace.write([edit, *batch.edits()], skip_unfit=_is_other_than(edit))
+                    await self.palace.write([edit, *batch.edits()], skip_unfit=is_other_than(edit))
                     restored = (await self.palace.refresh()).get(edit.memory.path)
                     await self.suspicions.keep(suspected)
                     return restored
