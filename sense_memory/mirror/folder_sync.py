@@ -53,7 +53,10 @@ OTHER_SPELLING: Final = (
     "another file here has this name in other letters: upper or lower case, or accents in another form"
 )
 NOT_HERE: Final = "it has a name that cannot be written here"
+NOT_WRITABLE: Final = "it could not be written"
 JUST_EMPTIED: Final = "it was emptied just now, perhaps to be written anew; looked at again next time"
+
+_PASSING: Final = (NOT_WRITTEN, NOT_WRITABLE, JUST_EMPTIED)  # how the notes begin that may be others soon
 
 
 class FolderSync:
@@ -115,7 +118,13 @@ class FolderSync:
         steps = tuple(self._steps[name] for name in sorted(self._steps))
         mirror = self._mirror
         return MirrorReport(
-            mirror.folder, mirror.project, steps, problem, len(self._state.bases), is_plan=is_plan
+            mirror.folder,
+            mirror.project,
+            steps,
+            problem,
+            len(self._state.bases),
+            is_plan=is_plan,
+            has_passing=any(step.note.startswith(_PASSING) for step in steps),
         )
 
     # ── What is there ───────────────────────────────────────────────────────────────────
@@ -350,7 +359,7 @@ class FolderSync:
         except ChangedMeanwhile:
             return True
         except OSError as error:
-            reason = f"it could not be written ({error.strerror or error})"
+            reason = f"{NOT_WRITABLE} ({error.strerror or error})"
             self._steps[name] = MirrorStep(name, StepKind.LEFT, reason)
             return False
         is_removed = step.what is StepKind.REMOVE
