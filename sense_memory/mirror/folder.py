@@ -328,6 +328,10 @@ class MirroredFolder:
         """Whether nothing has this name, in whichever spelling the file system takes for the same."""
         return not os.path.lexists(self.path / name)
 
+    def is_folder(self, name: str) -> bool:
+        """Whether a folder, or a link to one, has this name."""
+        return (self.path / name).is_dir()
+
     def _clear(self, path: str, known: Callable[[str, bytes], bool]) -> None:
         """Remove a file that a killed process left behind; a text that nobody else has becomes a file of its own."""
         ours = self.path / path

@@ -315,6 +315,30 @@ async def test_a_file_of_another_folder_at_the_same_place_replaces_nothing_that_
     assert sorted(machine.read("MEMORY.md").splitlines()) == ["- of the other disk", "- of this disk"]
 
 
+@pytest.mark.parametrize("is_restored", [True, False])
+async def test_a_text_that_the_ledger_does_not_have_any_more_is_kept_again(machines, tmp_path, is_restored):
+    one, ledger = await machines("one"), tmp_path / "one.db"
+    one.write("MEMORY.md", "- of the backup\n")
+    await one.sync()
+    await one.store.close()
+    backup = ledger.read_bytes()
+    async with MemoryStore(machines.signer, ledger=ledger, background=False) as store:
+        one.write("MEMORY.md", "- written since\n")
+        one.write("notes.md", "new\n")
+        await store.mirror.sync(one.folder)
+    ledger.unlink()
+    if is_restored:
+        ledger.write_bytes(backup)
+
+    async with MemoryStore(machines.signer, ledger=ledger, background=False) as store:
+        await store.mirror.sync(one.folder)
+        kept = {file.name: file.text for file in await store.mind.files.all()}
+
+    lines = ["- of the backup"] * is_restored + ["- written since"]
+    assert sorted(one.read("MEMORY.md").splitlines()) == lines
+    assert kept == {"MEMORY.md": one.read("MEMORY.md"), "notes.md": "new\n"}
+
+
 async def test_a_forgotten_file_stays_where_it_is_until_somebody_changes_it(machines):
     one, two = await both(machines, notes_md="hello\n", MEMORY_md=BASE)
     await one.files.forget(["app:notes.md"])
@@ -394,6 +418,22 @@ async def test_a_file_that_was_emptied_just_now_is_looked_at_again_later(machine
     assert await machine.steps() == [("left", "MEMORY.md")]
     machine.write("MEMORY.md", "")
     assert await machine.steps() == [("keep", "MEMORY.md")]
+
+
+async def test_a_file_that_is_a_folder_elsewhere_stays_and_both_machines_say_so(machines):
+    one, two = await both(machines, notes_md="one\n")
+    (one.folder / "notes.md").unlink()
+    one.write("notes.md/today.md", "new\n")
+    two.write("notes.md", "one\ntwo\n")
+    await one.sync()
+
+    inner = (await two.sync()).steps[-1]
+    outer = (await one.sync()).steps[0]
+
+    assert (inner.name, outer.name) == ("notes.md/today.md", "notes.md")
+    assert "is a link or a file" in inner.note
+    assert "a folder has this name" in outer.note
+    assert (one.read("notes.md/today.md"), two.read("notes.md")) == ("new\n", "one\ntwo\n")
 
 
 async def test_names_in_another_normalisation_are_one_file(machines):
