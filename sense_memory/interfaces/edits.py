@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sense_memory.errors import EditConflict, InvalidInput
 from sense_memory.interfaces.shapes.views import DoneEdit
 from sense_memory.memories.history import undo_target
+from sense_memory.memories.persona.history import with_later_themes
 from sense_memory.models import PINNED, PersonaMemory
 
 
@@ -75,7 +76,7 @@ class EditSession:
             if before is None:
                 await self._edits.forget(name, seen=seen)
             else:
-                await self._bring_back(name, before, seen)
+                await self._bring_back(name, before, there, seen)
 
         return self._add("new" if before is None else "write", name, unwrite, str(ident), **found)
 
@@ -152,13 +153,20 @@ class EditSession:
             raise EditConflict(path)
         return found.event_id
 
-    async def _bring_back(self, path: str, before: Memory | PersonaMemory, seen: str) -> None:
-        """Bring the text back that an edit replaced: by an undo if the history has it, otherwise anew."""
+    async def _bring_back(
+        self, path: str, before: Memory | PersonaMemory, after: Memory | PersonaMemory, seen: str
+    ) -> None:
+        """Bring the text back that an edit replaced: by an undo if the history has it, otherwise anew.
+
+        `after` is the memory as the edit left it: themes that changed since stay so.
+        """
         target = undo_target(list(dropwhile(lambda one: not one.is_head, await self._store.history(path))))
         if target is not None and target.value == before.value:
             await self._edits.undo(path, seen=seen)
         elif isinstance(before, PersonaMemory):
-            await self._edits.write(path, before.value, seen=seen, themes=before.themes, like=before)
+            texts = before, after, await self._here(path)
+            themes = with_later_themes(*(one.themes for one in texts if isinstance(one, PersonaMemory)))
+            await self._edits.write(path, before.value, seen=seen, themes=themes, like=before)
         else:
             await self._edits.write(path, before.value, seen=seen, like=before)
 

@@ -231,6 +231,15 @@ class Files:
         found = await self._records.versions(address.file_path(project, name))
         return [_file(one) for one in found if not one.is_forgotten]
 
+    def accounts_for(self, project: str, name: str, event_id: str) -> bool:
+        """Whether this ledger holds a version of a file, or a deletion that may have removed the version.
+
+        Otherwise the version was seen with another ledger, such as a later state of one that was restored from a backup.
+        """
+        ledger = self._records.store.ledger
+        slot = address.d_tag(address.file_path(project, name))
+        return ledger.by_id(event_id) is not None or ledger.is_deleted(slot)
+
     def fits(self, edit: FileEdit) -> bool:
         """Whether a version fits an event."""
         fields = edit.fields("0" * 8, int(self._records.store.options.clock()), 0.0)

@@ -51,6 +51,7 @@ class MirrorReport:
         problem: why the folder as a whole was left alone, or not wholly brought in step; may be empty.
         in_step_count: how many files are the same in the folder and in memory.
         is_plan: whether nothing was done yet.
+        has_passing: whether a file was left alone for a reason that may pass without any change in the folder or in memory.
     """
 
     folder: str
@@ -59,6 +60,12 @@ class MirrorReport:
     problem: str = ""
     in_step_count: int = 0
     is_plan: bool = False
+    has_passing: bool = False
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether another run may do more, although nothing changes in the folder or in memory."""
+        return bool(self.problem) or self.has_passing
 
     @property
     def changed(self) -> bool:

@@ -194,9 +194,12 @@ class MirroredFolder:
 
     # ── Writing ─────────────────────────────────────────────────────────────────────────
 
-    def signature(self) -> dict[str, tuple[int, int, int]]:
-        """By path, what changes with a file: time, size and number. For a quick look whether anything did."""
-        found: dict[str, tuple[int, int, int]] = {}
+    def signature(self) -> dict[str, tuple[int, ...]]:
+        """By path, what changes with a file: times, size and number. For a quick look whether anything did.
+
+        The second time is that of the last change of the file or of its mode, which no program can set back.
+        """
+        found: dict[str, tuple[int, ...]] = {}
         for above, folders, files in os.walk(self.path):
             beneath = os.path.relpath(above, self.path).replace(os.sep, "/")
             start = "" if beneath == "." else f"{beneath}/"
@@ -205,7 +208,8 @@ class MirroredFolder:
                 if self._patterns.holds(unicodedata.normalize("NFC", start + name)):
                     with suppress(OSError):
                         status = (Path(above) / name).stat(follow_symlinks=False)
-                        found[start + name] = status.st_mtime_ns, status.st_size, status.st_ino
+                        times = status.st_mtime_ns, status.st_ctime_ns
+                        found[start + name] = *times, status.st_size, status.st_ino
         return found
 
     def write(self, name: str, data: bytes, seen: FoundFile | None) -> None:
@@ -323,6 +327,10 @@ class MirroredFolder:
     def is_free(self, name: str) -> bool:
         """Whether nothing has this name, in whichever spelling the file system takes for the same."""
         return not os.path.lexists(self.path / name)
+
+    def is_folder(self, name: str) -> bool:
+        """Whether a folder, or a link to one, has this name."""
+        return (self.path / name).is_dir()
 
     def _clear(self, path: str, known: Callable[[str, bytes], bool]) -> None:
         """Remove a file that a killed process left behind; a text that nobody else has becomes a file of its own."""

@@ -52,8 +52,12 @@ NOT_WRITTEN: Final = (
 OTHER_SPELLING: Final = (
     "another file here has this name in other letters: upper or lower case, or accents in another form"
 )
+FOLDER_HERE: Final = "a folder has this name here; rename the one or the other"
 NOT_HERE: Final = "it has a name that cannot be written here"
+NOT_WRITABLE: Final = "it could not be written"
 JUST_EMPTIED: Final = "it was emptied just now, perhaps to be written anew; looked at again next time"
+
+_PASSING: Final = (NOT_WRITTEN, NOT_WRITABLE, JUST_EMPTIED)  # how the notes begin that may be others soon
 
 
 class FolderSync:
@@ -115,7 +119,13 @@ class FolderSync:
         steps = tuple(self._steps[name] for name in sorted(self._steps))
         mirror = self._mirror
         return MirrorReport(
-            mirror.folder, mirror.project, steps, problem, len(self._state.bases), is_plan=is_plan
+            mirror.folder,
+            mirror.project,
+            steps,
+            problem,
+            len(self._state.bases),
+            is_plan=is_plan,
+            has_passing=any(step.note.startswith(_PASSING) for step in steps),
         )
 
     # ── What is there ───────────────────────────────────────────────────────────────────
@@ -123,6 +133,7 @@ class FolderSync:
     async def _look(self, empty: str) -> str:
         """Read the folder and memory; returns why nothing can be done, or an empty text."""
         self._heads = await self._files.heads(self._mirror.project)
+        self._drop_unknown()
         try:
             number = self._folder.number()
             self._scan = await asyncio.to_thread(self._folder.scan, self._is_known)
@@ -132,6 +143,17 @@ class FolderSync:
         if count > MAX_FILES_COUNT:
             return f"{count:,} text files, more than {MAX_FILES_COUNT:,}; choose some with --only"
         return self._missing(number, empty)
+
+    def _drop_unknown(self) -> None:
+        """Forget the notes about versions that this ledger never had: it was lost, or restored from a backup.
+
+        The folder may be the only place that has their texts, so they are met as if for the first time.
+        """
+        for name, base in [*self._state.bases.items()]:
+            head = self._heads.get(name)
+            is_head = head is not None and head.event_id == base.event_id
+            if not is_head and not self._files.accounts_for(self._mirror.project, name, base.event_id):
+                self._state.set_base(name, None)
 
     def _missing(self, number: int, empty: str) -> str:
         """Decide what it means that files are missing; returns why nothing can be done, or an empty text.
@@ -340,7 +362,8 @@ class FolderSync:
         found, head = self._scan.files.get(name), self._heads[name]
         data = head.text.encode()
         if step.what is StepKind.WRITE and found is None and not self._folder.is_free(name):
-            self._steps[name] = MirrorStep(name, StepKind.LEFT, OTHER_SPELLING)
+            in_the_way = FOLDER_HERE if self._folder.is_folder(name) else OTHER_SPELLING
+            self._steps[name] = MirrorStep(name, StepKind.LEFT, in_the_way)
             return False
         try:
             if step.what is StepKind.REMOVE and found is not None:
@@ -350,7 +373,7 @@ class FolderSync:
         except ChangedMeanwhile:
             return True
         except OSError as error:
-            reason = f"it could not be written ({error.strerror or error})"
+            reason = f"{NOT_WRITABLE} ({error.strerror or error})"
             self._steps[name] = MirrorStep(name, StepKind.LEFT, reason)
             return False
         is_removed = step.what is StepKind.REMOVE

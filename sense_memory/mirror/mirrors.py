@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 EmptyFolder = Literal["ask", "restore", "delete"]
 SYNC_SECONDS: Final = 10.0  # for relays, in one sync
 POLL_SECONDS: Final = 2.0
+_MAX_TURNS: Final = 32  # looks at all folders until one that is unfinished is tried again
 _LOCK_SECONDS: Final = 5.0  # to wait for another mirror of the same folder
 _LOCK_POLL_SECONDS: Final = 0.05
 AT_WORK: Final = "another process is mirroring this folder now, so nothing was done"
@@ -102,8 +103,9 @@ class Mirrors:
         """
         mirror = self._mirror_of(folder, project, only, allow)
         known = self._kept().get(mirror.folder)
-        same = known is not None and known.mirror.project == mirror.project
-        state = MirrorState(None, mirror, bases=dict(known.bases) if known is not None and same else {})
+        state = MirrorState(None, mirror)
+        if known is not None and known.mirror.project == mirror.project:
+            state.bases, state.number = dict(known.bases), known.number
         return await self._sync_of(state).plan()
 
     async def sync(
@@ -145,6 +147,7 @@ class Mirrors:
             StoreClosed: the store was closed; a run that it interrupted is as one that was killed.
         """
         told, seen, cursor = dict[str, str](), dict[str, object](), START
+        retries = _Retries()
         async with AsyncExitStack() as watching:
             is_watching = False
             while True:
@@ -160,8 +163,11 @@ class Mirrors:
                 except (OSError, SenseMemoryError):  # the next look tries again
                     await asyncio.sleep(every)
                     continue
-                for name in [name for name, look in looks.items() if is_new or seen.get(name) != look]:
+                retries.turn += 1
+                changed = {name for name, look in looks.items() if is_new or seen.get(name) != look}
+                for name in [name for name in looks if name in changed or retries.is_due(name)]:
                     report = await self._followed(name)
+                    retries.note(report)
                     if tell is not None and (report.changed or told.get(name, "") != report.problem):
                         tell(report)
                     told[name] = report.problem
@@ -258,6 +264,29 @@ class Mirrors:
         if before is not None:
             only, allow = only or before.only, tuple(dict.fromkeys((*before.allow, *allow)))
         return Mirror(str(path), checked_project(chosen), only, allow)
+
+
+class _Retries:
+    """Which folders are looked at again although nothing changed: those of which something is unfinished, ever more seldom.
+
+    Attributes:
+        turn: the number of this look at all folders.
+    """
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self._due: dict[str, tuple[int, int]] = {}  # by folder: when, and how many turns after the last
+
+    def is_due(self, folder: str) -> bool:
+        """Whether a folder is to be looked at again in this turn."""
+        return folder in self._due and self._due[folder][0] <= self.turn
+
+    def note(self, report: MirrorReport) -> None:
+        """Note what became of a folder."""
+        _, before = self._due.pop(report.folder, (0, 0))
+        if report.is_unfinished:
+            turns = min(2 * before, _MAX_TURNS) or 1
+            self._due[report.folder] = self.turn + turns, turns
 
 
 def _unnoted(error: OSError) -> str:

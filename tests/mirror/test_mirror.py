@@ -289,6 +289,20 @@ async def test_another_folder_at_the_same_place_deletes_nothing(machines):
     assert one.names() == two.names() == ["MEMORY.md", "notes.md", "other.md"]
 
 
+async def test_the_plan_of_another_folder_at_the_same_place_is_what_a_run_then_does(machine):
+    machine.write("MEMORY.md", BASE)
+    machine.write("notes.md", "one\n")
+    await machine.sync()
+    machine.folder.rename(machine.folder.with_name("aside"))
+    machine.folder.mkdir()
+    machine.write("notes.md", "one\n")
+
+    plan = await machine.store.mirror.plan(machine.folder)
+
+    assert [(str(step.what), step.name) for step in plan.steps] == [("write", "MEMORY.md")]
+    assert await machine.steps() == [("write", "MEMORY.md")]
+
+
 async def test_a_file_of_another_folder_at_the_same_place_replaces_nothing_that_it_never_had(machine):
     machine.write("MEMORY.md", "- of this disk\n")
     await machine.sync()
@@ -299,6 +313,30 @@ async def test_a_file_of_another_folder_at_the_same_place_replaces_nothing_that_
     await machine.sync()
 
     assert sorted(machine.read("MEMORY.md").splitlines()) == ["- of the other disk", "- of this disk"]
+
+
+@pytest.mark.parametrize("is_restored", [True, False])
+async def test_a_text_that_the_ledger_does_not_have_any_more_is_kept_again(machines, tmp_path, is_restored):
+    one, ledger = await machines("one"), tmp_path / "one.db"
+    one.write("MEMORY.md", "- of the backup\n")
+    await one.sync()
+    await one.store.close()
+    backup = ledger.read_bytes()
+    async with MemoryStore(machines.signer, ledger=ledger, background=False) as store:
+        one.write("MEMORY.md", "- written since\n")
+        one.write("notes.md", "new\n")
+        await store.mirror.sync(one.folder)
+    ledger.unlink()
+    if is_restored:
+        ledger.write_bytes(backup)
+
+    async with MemoryStore(machines.signer, ledger=ledger, background=False) as store:
+        await store.mirror.sync(one.folder)
+        kept = {file.name: file.text for file in await store.mind.files.all()}
+
+    lines = ["- of the backup"] * is_restored + ["- written since"]
+    assert sorted(one.read("MEMORY.md").splitlines()) == lines
+    assert kept == {"MEMORY.md": one.read("MEMORY.md"), "notes.md": "new\n"}
 
 
 async def test_a_forgotten_file_stays_where_it_is_until_somebody_changes_it(machines):
@@ -380,6 +418,22 @@ async def test_a_file_that_was_emptied_just_now_is_looked_at_again_later(machine
     assert await machine.steps() == [("left", "MEMORY.md")]
     machine.write("MEMORY.md", "")
     assert await machine.steps() == [("keep", "MEMORY.md")]
+
+
+async def test_a_file_that_is_a_folder_elsewhere_stays_and_both_machines_say_so(machines):
+    one, two = await both(machines, notes_md="one\n")
+    (one.folder / "notes.md").unlink()
+    one.write("notes.md/today.md", "new\n")
+    two.write("notes.md", "one\ntwo\n")
+    await one.sync()
+
+    inner = (await two.sync()).steps[-1]
+    outer = (await one.sync()).steps[0]
+
+    assert (inner.name, outer.name) == ("notes.md/today.md", "notes.md")
+    assert "is a link or a file" in inner.note
+    assert "a folder has this name" in outer.note
+    assert (one.read("notes.md/today.md"), two.read("notes.md")) == ("new\n", "one\ntwo\n")
 
 
 async def test_names_in_another_normalisation_are_one_file(machines):
@@ -747,6 +801,55 @@ async def test_a_ledger_that_cannot_be_read_for_a_moment_does_not_end_the_follow
     following.cancel()
 
     assert ([step.name for step in report.steps], left) == (["MEMORY.md"], [])
+
+
+async def test_a_folder_that_another_process_held_is_looked_at_again_though_nothing_changes(
+    machine, monkeypatch
+):
+    monkeypatch.setattr(mirrors, "_LOCK_SECONDS", 0)
+    seen = asyncio.Queue()
+    machine.write("MEMORY.md", BASE)
+    async with asyncio.timeout(10 * SECOND):
+        with FolderLock(machine.folder) as is_free:
+            following = asyncio.create_task(machine.store.mirror.follow(seen.put_nowait, every=0.01))
+            held = await seen.get()
+        kept = await seen.get()
+    following.cancel()
+
+    assert (is_free, held.problem) == (True, mirrors.AT_WORK)
+    assert [step.name for step in kept.steps] == ["MEMORY.md"]
+
+
+async def test_a_followed_file_that_was_emptied_is_looked_at_again_though_nothing_changes(
+    machine, monkeypatch
+):
+    machine.write("MEMORY.md", BASE)
+    await machine.sync()
+    machine.write("MEMORY.md", "", is_young=True)
+    written = (machine.folder / "MEMORY.md").stat().st_mtime
+    times = iter([written])  # of the first look; later ones find the file old
+    monkeypatch.setattr(machine.store.mirror, "_file_clock", lambda: next(times, written + 10))
+    seen = asyncio.Queue()
+
+    async with asyncio.timeout(10 * SECOND):
+        following = asyncio.create_task(machine.store.mirror.follow(seen.put_nowait, every=0.01))
+        report = await seen.get()
+    following.cancel()
+
+    assert [(str(step.what), step.name) for step in report.steps] == [("keep", "MEMORY.md")]
+
+
+async def test_a_followed_file_that_got_its_old_time_back_is_seen(machine):
+    machine.write("MEMORY.md", "one\n")
+    seen = asyncio.Queue()
+    async with asyncio.timeout(10 * SECOND):
+        following = asyncio.create_task(machine.store.mirror.follow(seen.put_nowait, every=0.01))
+        await seen.get()
+        machine.write("MEMORY.md", "two\n")
+        await seen.get()
+    following.cancel()
+
+    assert (await machine.files.get("app:MEMORY.md")).text == "two\n"
 
 
 async def test_a_store_that_is_closed_ends_the_following_of_its_folders(machine):

@@ -246,7 +246,10 @@ _MIND: Final = {
         "mirrored file", path="full_name", kind="file", plus={"value": "text"}, without=("seen", "restored")
     ),
     "mirror.decisions.MirrorReport": Shape(
-        "mirrored folder", plus={"in_step": "in_step_count"}, or_null=("problem",)
+        "mirrored folder",
+        plus={"in_step": "in_step_count"},
+        without=("has_passing",),
+        or_null=("problem",),
     ),
     "mirror.decisions.MirrorStep": Shape("mirror step", or_null=("note",)),
     "mind.layers.archive.Passage": Shape("passage", or_null=("title", "source", "origin", "session")),

@@ -2,6 +2,7 @@
 
 Many versions only record that a memory was recalled or linked. Undo passes over them: it goes back to the newest version
 with another text, and brings back that text, what describes it, and its marks of contradiction as far as they still hold.
+Themes that were added or removed since the text was written, such as `pinned`, stay so.
 Connections, accesses and the half-life are not of the text, so an undo leaves them as they are. Connections stand in two
 memories; `persona_disconnect` takes them out of both.
 """
@@ -12,6 +13,7 @@ import asyncio
 from itertools import dropwhile, takewhile
 from typing import TYPE_CHECKING, Final
 
+from sense_memory.limits import MAX_THEMES_COUNT
 from sense_memory.memories.history import RESTORED, Version, restored_in, undo_target
 from sense_memory.memories.persona.edit import Edit
 from sense_memory.models import PROVENANCE, State
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 _TURN_COUNT: Final = 50  # memories that are read before other tasks get a turn
 _OF_TEXT: Final = (  # the fields that undo brings back with the text
     "value",
-    "themes",
     *PROVENANCE,
     "confidence",
     "written_at",
@@ -81,6 +82,7 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
     *_, first = takewhile(lambda version: version.memory.value == memory.value, known)
     changed = memory.changed(
         **{name: getattr(earlier, name) for name in _OF_TEXT},
+        themes=with_later_themes(earlier.themes, first.memory.themes, memory.themes),
         # What was dismissed together with the text goes with the text; what was dismissed since stays.
         dismissed=(
             *earlier.dismissed,
@@ -94,6 +96,21 @@ def undone(slot_state: SlotState, past: Iterable[PersonaVersion], now: float) ->
     )
     restored = {RESTORED: target.event_id}
     return Edit(slot_state, without_dismissed(changed), is_new_value=True, extra=restored)
+
+
+def with_later_themes(
+    earlier: tuple[str, ...], first: tuple[str, ...], now: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The themes of an earlier text, with what changed since a later text was written.
+
+    Args:
+        earlier: of the earlier text.
+        first: of the later text when it was written.
+        now: of the memory.
+    """
+    kept = (theme for theme in earlier if theme in now or theme not in first)
+    added = (theme for theme in now if theme not in first)
+    return tuple(dict.fromkeys((*kept, *added)))[: max(MAX_THEMES_COUNT, len(earlier))]
 
 
 async def as_of(ledger: Ledger, reader: Reader, slots: Iterable[str], time: float) -> list[PersonaMemory]:

@@ -160,6 +160,21 @@ async def test_taking_an_edit_back_touches_no_text_that_was_written_later(opened
         assert not (await page.ask("/api/edits"))[1]["edits"][0]["is_taken_back"]
 
 
+@pytest.mark.parametrize("text", ["two", "one"])
+async def test_taking_an_edit_back_leaves_the_themes_that_were_added_later(opened, clock, text):
+    async with opened() as store:
+        page = Page(store, clock)
+        await store.palace.remember(LISA, "one", themes=["art"])
+        made = await page.done(
+            action="write", path=LISA, value=text, seen=await page.seen(LISA), themes=["stone"]
+        )
+        await store.palace.pin(LISA)
+        await page.done(action="take-back", number=made["number"])
+
+        memory = await store.palace.recall(LISA, revive=False)
+        assert (memory.value, set(memory.themes)) == ("one", {"art", "pinned"})
+
+
 async def test_a_pin_and_a_journal_entry_are_taken_back(opened, clock):
     async with opened() as store:
         page = Page(store, clock)

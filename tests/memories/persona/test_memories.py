@@ -643,7 +643,8 @@ async def test_undo_passes_over_what_changed_no_text_and_keeps_the_links_of_both
         clock.advance(DAY)
         assert await store.undo("people/facts/lisa") is None  # "artist" is the oldest text
 
-        assert (undone.value, undone.themes) == ("artist", ("artist",))
+        pins = [theme for theme in before["lisa"].themes if theme == "pinned"]
+        assert (undone.value, undone.themes) == ("artist", ("artist", *pins))  # a later pin stays
         assert undone.connections == before["lisa"].connections
         assert undone.access_count == before["lisa"].access_count
         after = {memory.key: memory for memory in await store.persona_recall("people", "facts")}
@@ -677,6 +678,18 @@ async def test_undo_leaves_the_half_life_and_what_was_dismissed_since_the_edit(o
         undone = await store.undo("people/facts/lisa")
 
         assert (undone.halflife_days, undone.dismissed) == (500, ("people/facts/bob",))
+
+
+async def test_undo_leaves_the_themes_as_they_were_changed_since_the_edit(open_store, clock):
+    async with open_store() as store:
+        await store.persona_remember(*LISA, "artist", themes=["art", "old"])
+        await store.persona_remember(*LISA, "sculptor", themes=["stone", "old"])
+        await store.palace.pin("lisa")
+        await store.edits.retheme("people/facts/lisa", remove=["old"])
+
+        undone = await store.undo("people/facts/lisa")
+
+        assert (undone.value, undone.themes) == ("artist", ("art", "pinned"))
 
 
 async def test_refreshing_signs_a_persona_memory_anew_with_the_same_inside(open_store, clock):
