@@ -92,6 +92,10 @@ _of_kin = re.compile(
     r"(?:lives|works|is (?:called|named|an? |from |allergic |vegan|vegetarian)|has (?:an? |two |three )|studies|teaches|plays|speaks|was born)",
     re.IGNORECASE,
 ).search
+_of_project = re.compile(  # which project is meant is known, so these words point at nothing else
+    r"(?:^|,? )\b(?:in|for|on|across|throughout) this (?:whole )?(?:project|repo(?:sitory)?|codebase)(?:,? |(?=\W))",
+    re.IGNORECASE,
+).sub
 _states_condition = re.compile(
     r"\b(?:fail(?:s|ed|ing)?|broken|crash\w*|wrong|slow|missing|not working|doesn't work|empty|stuck|down|weird|too \w+|error|bug"
     r"|red|green|merged|closed|failing|passing|ready|done|finished|running|flaky|confus\w+)\b",
@@ -167,15 +171,15 @@ def _of_sentence(sentence: str, project: str) -> Iterator[Proposal]:
     told = asked["said"] if asked else sentence
     if len(sentence) > MAX_SENTENCE_CHARS or sentence.endswith("?") or _may_be_secret(sentence):
         return
-    plain = _not_pointing("", told)
     if asked is not None:
-        if not _points(plain) and not _passes(told) and not told.lower().startswith("to "):
+        if not _points(_not_pointing("", told)) and not _passes(told) and not told.lower().startswith("to "):
             yield _proposal("people", "facts", f"user-noted-{topic(told)}", told, "asked")
         return
-    if _points(plain) or _passes(told):
+    general = _of_project(" ", sentence).strip() if project else sentence
+    if _points(_not_pointing("", general)) or _passes(general):
         return
-    if _is_standing(sentence):
-        yield _standing(sentence)
+    if _is_standing(general):
+        yield _standing(sentence) if general == sentence else _project_rule(sentence, general, project)
     elif _of_kin(sentence):
         yield _proposal("people", "facts", f"user-{topic(sentence)}", f"The user: {sentence}", "family")
     elif (
@@ -186,7 +190,7 @@ def _of_sentence(sentence: str, project: str) -> Iterator[Proposal]:
     ):
         key = f"{slug(project)}-{topic(sentence)}"
         yield _proposal("projects", "facts", key, f"{project}: {sentence}", "project", project)
-    else:
+    elif general == sentence:
         yield from (found for found in proposals(sentence) if _is_lasting(found, sentence))
 
 
@@ -210,6 +214,12 @@ def _standing(sentence: str) -> Proposal:
         "preference",
         "preference",
     )
+
+
+def _project_rule(sentence: str, general: str, project: str) -> Proposal:
+    """An instruction that holds in one project. `general` is the sentence without the words that say so."""
+    key = f"{slug(project)}-{topic(general)}"
+    return _proposal("projects", "procedures", key, f"{project}: {sentence}", "instruction", "rule", project)
 
 
 def _is_lasting(found: Proposal, sentence: str) -> bool:

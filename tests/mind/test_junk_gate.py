@@ -78,6 +78,36 @@ def test_a_fact_about_us_needs_a_project_and_names_it():
     assert worth_proposing("We deploy with Ansible.", "kiln")[0].value == "kiln: We deploy with Ansible."
 
 
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ("From now on always use pnpm in this project.", "projects/procedures/kiln-pnpm"),
+        ("In this repo, never commit directly to main.", "projects/procedures/kiln-commit-directly-main"),
+        ("In this project we use pnpm.", "projects/facts/kiln-project-pnpm"),
+    ],
+)
+def test_what_holds_in_this_project_is_proposed_for_the_project_by_its_name(said, path):
+    (found,) = worth_proposing(said, "kiln")
+
+    assert f"{found.domain}/{found.facet}/{found.key}" == path
+    assert found.value == f"kiln: {said}"
+    assert worth_proposing(said) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Fix the failing test in this project.",
+        "Always use this helper in this project.",
+        "In this project the tests are red.",
+        "For now always use pnpm in this project.",
+        "I like option B in this project.",
+    ],
+)
+def test_a_request_stays_a_request_where_it_names_the_project(said):
+    assert worth_proposing(said, "kiln") == []
+
+
 def test_a_message_that_was_mostly_pasted_gives_nothing():
     page = "\n".join(f"Paragraph {number} of a page." for number in range(9))
 

@@ -40,7 +40,8 @@ def found_folders(
             notes.append(f"{where} is left out: there is no such folder yet; install again when there is")
     if project is None and spec.name == "claude-code":
         notes.append(
-            "Claude's memory of any other repository is mirrored from your next session in that repository on"
+            f"Claude's memory of each {'other ' if ready else ''}repository with a remote is mirrored from your next "
+            "session in that repository on"
         )
     elif project is None and not spec.entries:
         notes.append(f"{spec.title} has no hooks here: run `{program()} mirror --yes` or `{program()} watch`")
