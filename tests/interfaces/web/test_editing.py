@@ -7,7 +7,9 @@ import random
 
 import pytest
 
+from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES
+from sense_memory.limits import MAX_THEMES_COUNT
 from tests.interfaces.web.test_api import Client
 
 
@@ -189,6 +191,18 @@ async def test_themes_are_taken_back_and_those_of_others_stay(opened, clock):
         await page.done(action="take-back", number=made["number"])
 
         assert {"art", "old", "elsewhere"} == set((await store.palace.recall(LISA, revive=False)).themes)
+
+
+async def test_no_memory_gets_too_many_themes(opened, clock):
+    async with opened() as store:
+        await store.palace.remember(LISA, "artist", themes=["art"])
+        many = [f"theme {number}" for number in range(MAX_THEMES_COUNT)]
+        with pytest.raises(InvalidInput, match="nothing was changed"):
+            await store.edits.retheme(LISA, add=many)
+        assert ("art",) == (await store.palace.recall(LISA, revive=False)).themes
+        await store.edits.retheme(LISA, add=many, remove=["art"])
+
+        assert tuple(many) == (await store.palace.recall(LISA, revive=False)).themes
 
 
 async def test_an_edit_says_what_it_contradicts(opened, clock):
