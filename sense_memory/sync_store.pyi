@@ -44,7 +44,6 @@ from sense_memory.mind.log import LogEntry, NewEntry, SignsEntries
 from sense_memory.mind.model import Coherence, LanguageModel
 from sense_memory.mind.prompts.prompt import Prompt
 from sense_memory.mind.proposals import ProposedMemory
-from sense_memory.mind.records import MindRecord
 from sense_memory.mind.scenes.membership import SceneState
 from sense_memory.mind.scenes.share import SharedMemory
 from sense_memory.mind.search.hits import MindHit
@@ -1354,15 +1353,6 @@ class SyncBlocks:
         """The versions of a block in this ledger, newest first."""
     def compile(self) -> str:
         """All blocks as XML for a system prompt; see `compile_blocks`."""
-    def whole(self, record: MindRecord) -> MindRecord:
-        """A block's record with the whole text in it, as an export needs it; other programs' fields stay.
-
-        The text of a block of which a piece has not arrived ends with "…".
-        """
-    def event_ids(self, label: str) -> set[str]:
-        """The ids of the events that hold a block: of its record, and of the pieces of its text."""
-    def as_records(self, label: str, fields: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-        """The records by path that hold a block of these fields: one, or several if its text does not fit an event."""
     def create(
         self,
         label: str,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from sense_memory.errors import InvalidInput, NotSynced
 from sense_memory.exchange.items import Item, ItemKind, Problem
 from sense_memory.exchange.readable import BLOCKS, OWN_FORMATS
+from sense_memory.mind.blocks import records_of_block
 from sense_memory.mind.log import NewEntry
 from sense_memory.nostr import address
 from sense_memory.palace.sources import least_trusted_last
@@ -172,10 +173,10 @@ async def _write_mind(store: MemoryStore, batch: Sequence[Item]) -> None:
     fields: dict[str, Mapping[str, Any]] = {}
     for item in batch:
         label = item.path.removeprefix(BLOCKS)
-        is_block = label != item.path
-        fields |= (
-            await store.mind.blocks.as_records(label, item.fields) if is_block else {item.path: item.fields}
-        )
+        if label == item.path:
+            fields[item.path] = item.fields
+        else:
+            fields |= await records_of_block(store.mind.records, label, item.fields)
 
     async def edited(_: object) -> dict[str, Mapping[str, Any]]:
         return fields

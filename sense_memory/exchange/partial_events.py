@@ -14,6 +14,7 @@ import orjson
 from sense_memory.errors import InvalidInput
 from sense_memory.exchange.readable import BLOCKS, Exported, entries
 from sense_memory.memories.backup import write_export
+from sense_memory.mind.blocks import event_ids_of_block
 
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ async def write_part(
     wanted = {entry.event_id for entry in found if entry.event_id}
     for entry in found:
         if entry.path.startswith(BLOCKS):
-            wanted |= await store.mind.blocks.event_ids(entry.name)
+            wanted |= await event_ids_of_block(store.mind.records, entry.name)
     if exported.counts.pop("log", 0):
         exported.notes.append(
             "the log is left out: its events cannot be divided; --readable writes a part of it"

@@ -30,6 +30,7 @@ from sense_memory.exchange.items import Item, ItemKind, Problem, ReaderResult, f
 from sense_memory.limits import DEFAULT_HALFLIFE_DAYS, MAX_RECENT_COUNT
 from sense_memory.memories.backup import write_export
 from sense_memory.memories.persona.arguments import PAST
+from sense_memory.mind.blocks import with_whole_text
 from sense_memory.models import PROVENANCE
 from sense_memory.operating_system import create_private
 from sense_memory.records.kinds import RecordType
@@ -51,8 +52,7 @@ if TYPE_CHECKING:
 ALL: Final = ExportFilter()
 MANIFEST: Final = "sense-memory.json"
 KIND_FIELD: Final = "sense-memory"  # the field with the kind of an entry; it also marks our files
-_VERSION: Final = 1
-_EXPORT: Final = "readable export"
+_VERSION, _EXPORT = 1, "readable export"
 BLOCKS: Final = "mind/block/"
 _TEXTS: Final = {  # the paths of exported records, or prefixes of them, each with the field that is the text
     BLOCKS: "value",
@@ -246,7 +246,7 @@ async def _everything(store: MemoryStore, exported: Exported) -> list[ExportedMe
 
 async def whole_record(store: MemoryStore, record: MindRecord) -> MindRecord:
     """A record with the whole text in it, which a block may hold in pieces."""
-    return await store.mind.blocks.whole(record) if record.path.startswith(BLOCKS) else record
+    return await with_whole_text(store.mind.records, record) if record.path.startswith(BLOCKS) else record
 
 
 async def _single(records: MindRecords, path: str) -> list[MindRecord]:

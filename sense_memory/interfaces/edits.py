@@ -110,13 +110,13 @@ class EditSession:
         return self._add("pin" if pinned else "unpin", path, lambda: back(path))
 
     async def retheme(self, path: str, add: Sequence[str], remove: Sequence[str]) -> DoneEdit:
-        """Add themes to a palace memory, and remove others."""
+        """Add themes to a palace memory, and remove others. Raises InvalidInput if that changes nothing."""
         memory = await self._here(path)
         before = memory.themes if isinstance(memory, PersonaMemory) else ()
         gone, new = [one for one in remove if one in before], [one for one in add if one not in before]
         if not gone and not new:
             raise InvalidInput(
-                f"the themes of {path!r} stay as they are; only palace memories have themes, and nothing was changed"
+                f"{path!r} has these themes already, or is not in the palace; only palace memories have themes"
             )
         await self._edits.retheme(path, add=new, remove=gone)
         return self._add("themes", path, lambda: self._edits.retheme(path, add=gone, remove=new))

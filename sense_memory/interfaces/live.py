@@ -1,10 +1,9 @@
 """Changes as server-sent events: one watch of the store for all streams that are open, and none while no stream is.
 
-A stream has a `hello` first, then a `change` for each memory or journal entry that changed, `other` where it is asked for and
-something else changed, such as a record of the mind, `missed` where it was read too
-slowly or the watch missed changes (read everything again), and `problem` before it ends with an error: no stream stays open
-that would tell nothing any more. A comment every
-15 seconds keeps it open. Streams wait for changes; none polls.
+A stream has a `hello` first, then a `change` for each memory or journal entry that changed, and `missed` where it was read too
+slowly or the watch missed changes (read everything again). Where it is asked for, `other` says that something else changed, such
+as a record of the mind. `problem` comes before it ends with an error: no stream stays open that has nothing more to tell. A
+comment every 15 seconds keeps it open. Streams wait for changes; none polls.
 """
 
 from __future__ import annotations

@@ -28,11 +28,11 @@ async def context_for(
     """The text, and what was found for the question; None without a question.
 
     Args:
-        store: is open.
-        question: what comes next, which brings what it needs first; None or empty for none.
+        store: an open store.
+        question: what the prompt is for, so that what it needs comes first; None or empty for none.
         domain: only of this domain; None for all.
-        max_tokens: how long at most.
-        style: of the text.
+        max_tokens: the most tokens that the text may have.
+        style: how the text is written.
         include_untrusted: also what tools and imports said.
         marks: whether what the question brought into the text is noted as used.
     """

@@ -190,7 +190,7 @@ class HeadChanges:
             return None
         if not self._db.is_in_place:
             raise LedgerError(
-                f"{self._db.path} was deleted or replaced while it was open, so no change in it is seen any more; close the "
+                f"{self._db.path} was deleted or replaced while it was open, so changes in it are no longer seen; close the "
                 "store and open it again, or put the file back"
             )
         changes = self._feed.since(self._cursor, _BATCH_COUNT)

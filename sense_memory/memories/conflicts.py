@@ -94,7 +94,7 @@ async def copy_at(ledger: Ledger, reader: Reader, slot: str) -> ConflictCopy | N
 
 
 async def standing_of_copy(ledger: Ledger, reader: Reader, copy: ConflictCopy) -> Standing | None:
-    """What to say about a conflict copy; None if no text of this ledger was in the conflict, or neither counts now."""
+    """What to say about a conflict copy; None if no text of this ledger was in the conflict, or neither is the current text."""
     if any(
         ledger.edits.wrote(origin) for _, origin in await _texts(ledger, reader, address.d_tag(copy.path))
     ):

@@ -80,7 +80,7 @@ class Version:
         value: the text, or None for a tombstone.
         created_at: when the version was written, seconds since 1970.
         event_id: 64 hex digits.
-        is_head: whether this version counts now.
+        is_head: whether this version is the current one.
         restored: the id of the event whose value an undo wrote again with this version, or empty.
         changes: what else this version changed, in words, such as "connected with people/facts/bob".
         conflicts: of a version of a memory, the names of the conflict copies whose text and this one did not know each

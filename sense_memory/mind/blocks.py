@@ -100,7 +100,7 @@ class Blocks:
 
     def __init__(self, records: MindRecords) -> None:
         self._records = records
-        self._blocks = _BlockRecords(records, _PREFIX, _block, _fields)
+        self._blocks = _stored(records)
         self._turn = asyncio.Lock()  # held by a change, which reads a block and writes it back
 
     # ── Reading ─────────────────────────────────────────────────────────────────────────
@@ -146,29 +146,6 @@ class Blocks:
     async def compile(self) -> str:
         """All blocks as XML for a system prompt; see `compile_blocks`."""
         return compile_blocks(await self.speaking())
-
-    async def whole(self, record: MindRecord) -> MindRecord:
-        """A block's record with the whole text in it, as an export needs it; other programs' fields stay.
-
-        The text of a block of which a piece has not arrived ends with "…".
-        """
-        if "more" not in record.fields:
-            return record
-        rest = {name: value for name, value in record.fields.items() if name not in _OF_PIECES}
-        return replace(record, fields={**rest, **_fields(await self._blocks.value(record))})
-
-    async def event_ids(self, label: str) -> set[str]:
-        """The ids of the events that hold a block: of its record, and of the pieces of its text."""
-        record = await self._records.read(self._blocks.path(label))
-        pieces = await self._records.under(f"{_MORE}{label}/", asks=False)
-        return {one.event_id for one in (record, *pieces) if one is not None}
-
-    async def as_records(self, label: str, fields: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-        """The records by path that hold a block of these fields: one, or several if its text does not fit an event."""
-        path = self._blocks.path(label)
-        if envelope.plaintext_bytes(envelope.record_at(path, fields)) <= _ROOM:
-            return {path: fields}
-        return dict(await self._blocks.records_of(label, _block(MindRecord(path, fields, "", 0))))
 
     # ── Changes by programs ─────────────────────────────────────────────────────────────
 
@@ -372,6 +349,42 @@ class _BlockRecords(VersionedRecords[Block]):
         return next((version.text("text") for version in versions if version.fields.get("of") == token), None)
 
 
+# ── For export and import ───────────────────────────────────────────────────────────────
+
+
+async def with_whole_text(records: MindRecords, record: MindRecord) -> MindRecord:
+    """A block's record with the whole text in it, as an export needs it; other programs' fields stay.
+
+    The text of a block of which a piece has not arrived ends with "…".
+    """
+    if "more" not in record.fields:
+        return record
+    rest = {name: value for name, value in record.fields.items() if name not in _OF_PIECES}
+    return replace(record, fields={**rest, **_fields(await _stored(records).value(record))})
+
+
+async def records_of_block(
+    records: MindRecords, label: str, fields: Mapping[str, Any]
+) -> dict[str, Mapping[str, Any]]:
+    """The records by path that hold a block of these fields: one, or several if its text does not fit an event."""
+    blocks = _stored(records)
+    path = blocks.path(label)
+    if envelope.plaintext_bytes(envelope.record_at(path, fields)) <= _ROOM:
+        return {path: fields}
+    return dict(await blocks.records_of(label, _block(MindRecord(path, fields, "", 0))))
+
+
+async def event_ids_of_block(records: MindRecords, label: str) -> set[str]:
+    """The ids of the events that hold a block: of its record, and of the pieces of its text."""
+    record = await records.read(_stored(records).path(label))
+    pieces = await records.under(f"{_MORE}{label}/", asks=False)
+    return {one.event_id for one in (record, *pieces) if one is not None}
+
+
+def _stored(records: MindRecords) -> _BlockRecords:
+    return _BlockRecords(records, _PREFIX, _block, _fields)
+
+
 def compile_blocks(blocks: Iterable[Block]) -> str:
     """Blocks as XML for a system prompt, in the format of the four-tier memory. Values are escaped as XML text.
 
@@ -418,7 +431,6 @@ def _checked_label(label: str) -> str:
     if not isinstance(label, str) or not _label(label):
         raise InvalidInput(
             "the label of a block must be 1 to 100 letters, digits, '_' or '-', and begin with a letter or '_'"
-            ""
         )
     return label
 

@@ -77,7 +77,7 @@ class FileEdit:
     Attributes:
         project, name, text, is_deleted: of the new version.
         seen: the version vector of what the writer knew.
-        head: the event id of the version that counts now; empty if there is none. If another counts by then, nothing
+        head: the event id of the current version; empty if there is none. If another is current by then, nothing
             is written.
         restored: the event id of the version that this one brings back; empty if it is no undo.
         writer: who edits, if it is not the writer of the other edits; see `writer_of`.

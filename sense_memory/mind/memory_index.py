@@ -119,7 +119,7 @@ def memory_index_from_env(environ: Mapping[str, str] | None = None) -> MemoryInd
     except orjson.JSONDecodeError:
         config = None
     if not isinstance(config, dict):
-        raise InvalidSetting("MEMORY_INDEX_CONFIG", "environment", "it is not a JSON object")
+        raise InvalidSetting("MEMORY_INDEX_CONFIG", "environment", "it must be a JSON object")
     try:
         return _opened(backend, config, environ)
     except InvalidSetting:
@@ -134,9 +134,11 @@ def _backend_of(environ: Mapping[str, str]) -> str | None:
     if switch in _NO:
         return None
     if switch not in _YES | {"cloud"}:
-        raise InvalidSetting("MEMORY_INDEX", "environment", "it is none of 1, 0 and cloud")
+        raise InvalidSetting("MEMORY_INDEX", "environment", "it must be 1, 0 or cloud")
     if backend and backend not in BACKENDS:
-        raise InvalidSetting("MEMORY_INDEX_BACKEND", "environment", f"it is none of {', '.join(BACKENDS)}")
+        raise InvalidSetting(
+            "MEMORY_INDEX_BACKEND", "environment", f"it must be one of {', '.join(BACKENDS)}"
+        )
     if switch == "cloud" and backend not in {"", "cloud"}:
         raise InvalidSetting(
             "MEMORY_INDEX_BACKEND",

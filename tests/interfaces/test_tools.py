@@ -112,7 +112,7 @@ def test_a_choice_that_makes_no_sense_is_refused(opened, options):
     ("name", "arguments", "told"),
     [
         ("remember", {"path": "a/b/c"}, "`value` is missing"),
-        ("remember", {"path": "a/b", "value": "x"}, "a path is domain/facet/key"),
+        ("remember", {"path": "a/b", "value": "x"}, "give domain/facet/key"),
         ("remember", {"path": "flat_key", "value": "x", "themes": ["t"]}, "give a path domain/facet/key"),
         ("remember", {"path": "a/b/c", "value": "x", "source": "the devil"}, "source must be user, agent"),
         ("remember", {"path": "a/b/c", "value": " "}, "must not be blank"),
@@ -120,7 +120,7 @@ def test_a_choice_that_makes_no_sense_is_refused(opened, options):
         ("remember", {"path": 3, "value": "x"}, "`path` must be a valid string"),
         ("recall", {"limit": 1_000}, "`limit` must be less than or equal to 50"),
         ("recall", {"query": "x"}, "`query` is not an argument"),
-        ("recall", {"path": "../../etc/passwd"}, "a path is domain/facet/key"),
+        ("recall", {"path": "../../etc/passwd"}, "give domain/facet/key"),
         ("search", {"query": "x", "within": ["attic"]}, "`within.0` must be"),
         ("search", {"query": "x", "since": "yesterday"}, "YYYY-MM-DD"),
         ("recent", {"day": "2026-02-30"}, "YYYY-MM-DD"),

@@ -58,8 +58,6 @@ LEFT_OUT = {
     "refresh",
     "model",
     "count_tokens",
-    "whole",
-    "as_records",
 }  # of the program itself, or no method
 
 

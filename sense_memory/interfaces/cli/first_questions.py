@@ -2,8 +2,8 @@
 
 Enter takes the answer that is shown, and Ctrl-C ends the questions. What is asked about is on this machine already:
 harnesses that were found, embedders that are installed; no relay is contacted. Where anything is configured, it is not asked
-about again. An answer that cannot be used is explained, and the question is asked again. What was wanted and failed is said,
-and the other questions follow: the key is made by then.
+about again. An answer that cannot be used is explained, and the question is asked again. What fails is said, and the
+other questions follow: the key is made by then.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def ask_all(context: typer.Context, settings: Settings, *, is_new: bool = True) 
             typer.echo(f"  {program(settings.agent)} {command}")
 
 
-def _is_wanted(question: str) -> bool:
-    """Whether the answer is yes; asked again until it is yes, no or empty, which is no."""
+def _ask_yes_no(question: str) -> bool:
+    """Ask until the answer is yes, no or empty, which is no; returns whether it is yes."""
     while True:
         answer = typer.prompt(f"{question} (y/n, Enter: n)", default="", show_default=False).strip()
         if answer.lower() in _YES_NO:
@@ -72,8 +72,8 @@ def _repeated(answer: str) -> str:
     return repr(one_line(answer[:_MAX_SHOWN_CHARS]))
 
 
-def _is_done(action: Callable[[], None]) -> bool:
-    """Do what was wanted; False, and the problem is said, where it could not be done."""
+def _attempt(action: Callable[[], None]) -> bool:
+    """Do what was wanted, or say what went wrong; returns whether it was done."""
     try:
         action()
     except CommandFailed as stop:
@@ -121,8 +121,8 @@ def _harnesses(context: typer.Context) -> None:
     for spec in HARNESSES.values():
         if not installation.is_found(spec, machine) or installation.parts_installed(spec, machine):
             continue
-        if _is_wanted(f"Give {spec.title} this memory?"):
-            _is_done(partial(install, context, spec.name, yes=True))
+        if _ask_yes_no(f"Give {spec.title} this memory?"):
+            _attempt(partial(install, context, spec.name, yes=True))
 
 
 def _relays(context: typer.Context, settings: Settings) -> None:
@@ -142,9 +142,9 @@ def _relays(context: typer.Context, settings: Settings) -> None:
         if wanted.lower() in _NONE:
             return
         if wanted in known:
-            done = _is_done(partial(add, context, None, preset=wanted))
+            done = _attempt(partial(add, context, None, preset=wanted))
         elif "://" in wanted:
-            done = _is_done(partial(add, context, wanted))
+            done = _attempt(partial(add, context, wanted))
         else:
             typer.echo(f"{_repeated(wanted)} is none of these: none, {', '.join(known)}, or a URL.")
             continue
@@ -157,8 +157,8 @@ def _embedder(settings: Settings) -> None:
         return
     for name, (module, meaning) in _EMBEDDERS.items():
         if importlib.util.find_spec(module) is not None:
-            if _is_wanted(f"Search by meaning too, with {name} ({meaning})?"):
-                _is_done(partial(_save, settings, name))
+            if _ask_yes_no(f"Search by meaning too, with {name} ({meaning})?"):
+                _attempt(partial(_save, settings, name))
             return
 
 

@@ -78,7 +78,7 @@ async def _entry_id(store: MemoryStore, given: str) -> str:
     begin = given.strip().lower()
     if not _is_id(begin):
         raise InvalidInput(
-            "this is no id of an entry; give at least 8 of its digits (0-9, a-f), as `recent` shows them"
+            "this is not the id of an entry; give at least 8 of its digits (0-9, a-f), as `recent` shows them"
         )
     found = [entry.event_id for entry in await store.recent(MAX_RECENT_COUNT)]
     found = [ident for ident in found if ident.startswith(begin)]

@@ -150,7 +150,7 @@ def _files(
         problem = (
             f"{spec.title} has no such files in a project, so nothing was changed; leave out --project"
             if project
-            else "nothing is left, so nothing was changed"
+            else "no part is left to install, so nothing was changed"
         )
         raise InvalidInput(problem)
     return list(found.items())

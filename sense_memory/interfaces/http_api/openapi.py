@@ -42,7 +42,7 @@ _FAILURES: Final = {
     "404": "There is no such memory here.",
     "409": "The memory cannot do this now; the message says why.",
     "413": "The body is too large.",
-    "503": "No relay has shown everything yet: nothing here does not mean nothing anywhere. Or another process has locked the ledger, or too many streams are open.",
+    "503": "Try again later: no relay has shown everything yet, so the memory may be elsewhere, another process has locked the ledger, or too many streams are open.",
 }
 _EVENTS: Final = {
     "operationId": "events",

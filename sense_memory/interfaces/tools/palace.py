@@ -48,9 +48,7 @@ MAX_CONTEXT_TOKENS: Final = 8_000
 _FORGOTTEN_WAY: Final = 'search with state="forgotten"'
 RECENT_COUNTS: Final = (1_000, MAX_RECENT_COUNT)  # journal entries read for a day: some, then all
 _DAY: Final = timedelta(days=1)
-_NO_PATH: Final = (
-    "this is no path, so nothing was done; a path is domain/facet/key, such as people/facts/lisa"
-)
+_NO_PATH: Final = "this is not a path, so nothing was done; give domain/facet/key, such as people/facts/lisa"
 
 _is_export_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}").fullmatch
 
@@ -391,7 +389,7 @@ class PalaceCalls:
         path = self._new_export(name)
         if path.suffix != ".jsonl":
             raise InvalidInput(
-                "the name of a plain export does not end in .jsonl, so nothing was written; add it"
+                "the name of a plain export does not end in .jsonl, so nothing was written; add the ending"
             )
         begin = None if since is None else _day(since).timestamp()
         end = None if until is None else _day(until).timestamp() + DAY_SECONDS
@@ -408,7 +406,7 @@ class PalaceCalls:
         """
         if self._export_folder is None or not _is_export_name(name):
             raise InvalidInput(
-                "this is no plain file name, so nothing was written; use letters, digits, '.', '_' and '-'"
+                "this is not a plain file name, so nothing was written; use letters, digits, '.', '_' and '-'"
             )
         path = self._export_folder / name
         if path.is_symlink() or path.exists():
@@ -460,4 +458,4 @@ def _day(text: str) -> datetime:
     """The beginning of a day, UTC."""
     with suppress(ValueError):
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
-    raise InvalidInput("this is no day; give it as YYYY-MM-DD, such as 2026-05-01")
+    raise InvalidInput("this is not a day; give one as YYYY-MM-DD, such as 2026-05-01")

@@ -288,9 +288,9 @@ class Scene:
         key = parse_public(npub)
         wanted = tidy(name)
         if not wanted:
-            raise InvalidInput("the new member has no name")
+            raise InvalidInput("the new member has no name; give one")
         if has_hidden(wanted):  # the name could look like another member's
-            raise InvalidInput("the name of the new member has invisible characters")
+            raise InvalidInput("this name has invisible characters; give the new member a name without them")
 
         def invited(state: SceneState) -> SceneState:
             taken = {folded(member) for other, member in state.members.items() if other != key}

@@ -83,9 +83,9 @@ class Scenes:
         """
         name, as_name = tidy(name), tidy(as_name)
         if not (name and as_name):
-            raise InvalidInput("the scene has no name, or you have none in it")
+            raise InvalidInput("the name of the scene, or your name in it, is empty; give both")
         if has_hidden(name) or has_hidden(as_name):
-            raise InvalidInput("a name has invisible characters")
+            raise InvalidInput("a name has invisible characters; give names without them")
         options = self._records.store.options
         me = options.signer.public_key
         key = SceneKey(new_secret(), {me: as_name})

@@ -147,7 +147,7 @@ def test_a_memory_is_written_over_http_and_an_export_stays_in_its_folder(served)
     with http_client(served.url, served.token) as client:
         assert {"forget", "prune", "export"} <= {tool.name for tool in client.list_tools().tools}
         assert client.call("remember", path="people/facts/lisa", value="Lisa paints")["remembered"]
-        assert client.call("export", name="../escape.jsonl").startswith("this is no plain file name")
+        assert client.call("export", name="../escape.jsonl").startswith("this is not a plain file name")
         assert client.call("export", name="backup.jsonl")["events"] >= 1
         assert client.call("forget", path="people/facts/nobody").startswith("there is no memory")
         found = client.call("recall", path="people/facts/lisa")["memories"]

@@ -7,7 +7,9 @@ import random
 
 import pytest
 
+from sense_memory.errors import InvalidInput
 from sense_memory.interfaces.web.server import MAX_BODY_BYTES
+from sense_memory.limits import MAX_THEMES_COUNT
 from tests.interfaces.web.test_api import Client
 
 
@@ -194,6 +196,30 @@ async def test_a_pin_and_a_journal_entry_are_taken_back(opened, clock):
         ]
 
 
+async def test_themes_are_taken_back_and_those_of_others_stay(opened, clock):
+    async with opened() as store:
+        page = Page(store, clock)
+        await store.palace.remember(LISA, "artist", themes=["art", "old"])
+        made = await page.done(action="themes", path=LISA, add=["new", "art"], remove=["old"])
+        assert ("art", "new") == (await store.palace.recall(LISA, revive=False)).themes
+        await store.edits.retheme(LISA, add=["elsewhere"])
+        await page.done(action="take-back", number=made["number"])
+
+        assert {"art", "old", "elsewhere"} == set((await store.palace.recall(LISA, revive=False)).themes)
+
+
+async def test_no_memory_gets_too_many_themes(opened, clock):
+    async with opened() as store:
+        await store.palace.remember(LISA, "artist", themes=["art"])
+        many = [f"theme {number}" for number in range(MAX_THEMES_COUNT)]
+        with pytest.raises(InvalidInput, match="nothing was changed"):
+            await store.edits.retheme(LISA, add=many)
+        assert ("art",) == (await store.palace.recall(LISA, revive=False)).themes
+        await store.edits.retheme(LISA, add=many, remove=["art"])
+
+        assert tuple(many) == (await store.palace.recall(LISA, revive=False)).themes
+
+
 async def test_an_edit_says_what_it_contradicts(opened, clock):
     async with opened() as store:
         page = Page(store, clock)
@@ -221,6 +247,8 @@ async def test_an_edit_says_what_it_contradicts(opened, clock):
         {"action": "forget", "path": LISA, "typed": "lisa"},
         {"action": "move", "path": LISA, "seen": "0" * 64},
         {"action": "pin", "path": "user_timezone"},
+        {"action": "themes", "path": "user_timezone", "add": ["clock"], "remove": []},
+        {"action": "themes", "path": LISA, "add": [], "remove": ["nowhere"]},
         {"action": "take-back", "number": 99},
         {"action": "take-back", "number": "1"},
         {"action": "journal"},

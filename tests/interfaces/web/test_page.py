@@ -427,10 +427,10 @@ def test_an_edit_that_lost_has_the_command_that_settles_it(page, edits):
         page.unroute("**/api/introspection")
         page.evaluate(set_edit, was)
 
-    assert "The memory that counts:" in case
+    assert "The current text:" in case
     assert "Lisa teaches linocut." in case  # both texts, to decide
     command = "sense-memory forget " + shlex.quote(path).replace('"\'"', "\\'")
-    assert f"If nothing of it is missing in the memory that counts, forget it:\n{command}" in case.replace(
+    assert f"If nothing of it is missing in the current text, forget it:\n{command}" in case.replace(
         "\n\n", "\n"
     )
     assert shlex.split(command)[-1] == path

@@ -405,7 +405,7 @@ async def test_names_are_tidied_and_told_apart_whatever_their_case():
                 await baker.invite(JUDGE.npub, name)
         await baker.invite(JUDGE.npub, "  the   judge ")
         assert baker.state.members[JUDGE.public_key] == "the judge"
-        with pytest.raises(InvalidInput, match="a name"):
+        with pytest.raises(InvalidInput, match="has no name; give one"):
             await baker.invite(JUDGE.npub, " ")
         scene = await baker_store.mind.scenes.create("  new  town ", as_name=" me ")
         assert (scene.state.name, scene.name_of_self) == ("new town", "me")
@@ -414,9 +414,11 @@ async def test_names_are_tidied_and_told_apart_whatever_their_case():
 async def test_no_name_hides_a_character_that_makes_it_look_like_another():
     async with village() as (_, (store, _, _), baker, _):
         for name in ("smith\u200b", "smi\U000e0041th", "\u202ehtims"):
-            with pytest.raises(InvalidInput, match="without invisible characters"):
+            with pytest.raises(
+                InvalidInput, match="invisible characters; give the new member a name without them"
+            ):
                 await baker.invite(JUDGE.npub, name)
-            with pytest.raises(InvalidInput, match="without invisible characters"):
+            with pytest.raises(InvalidInput, match="invisible characters; give names without them"):
                 await store.mind.scenes.create("mill", as_name=name)
         await baker.invite(JUDGE.npub, "judge 👩\u200d🎨")
 

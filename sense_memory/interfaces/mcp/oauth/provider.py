@@ -234,7 +234,7 @@ class RemoteProvider:
         pair = await self._file.apart(self._file.redeem, kind, token)
         if pair is None:
             raise TokenError(
-                "invalid_grant", "it was used or revoked meanwhile, or its time is over; ask the user again"
+                "invalid_grant", "it was used or revoked meanwhile, or has expired; ask the user again"
             )
         return OAuthToken(
             access_token=pair.access, refresh_token=pair.refresh, expires_in=ACCESS_SECONDS, scope=SCOPE

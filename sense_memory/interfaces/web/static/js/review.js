@@ -78,8 +78,8 @@ function lost(path, { conflict_of: of = {}, counting = {} }) {
   const winner = of[path];
   const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
   const agent = session.agent && session.agent !== "default" ? ` --agent ${quote(session.agent)}` : "";
-  return [winner ? el("p", { class: "case-memory" }, el("span", { class: "note" }, counting[winner] === undefined ? "The memory that counted is gone: " : "The memory that counts:"), memoryLink(winner), counting[winner] === undefined ? null : quoted(counting[winner], "span", "case-text")) : null,
-    el("p", { class: "note" }, "If nothing of it is missing in the memory that counts, forget it:"), el("p", {}, el("code", { dir: "ltr" }, `sense-memory${agent} forget ${quote(path)}`))];
+  return [winner ? el("p", { class: "case-memory" }, el("span", { class: "note" }, counting[winner] === undefined ? "The current memory is gone: " : "The current text:"), memoryLink(winner), counting[winner] === undefined ? null : quoted(counting[winner], "span", "case-text")) : null,
+    el("p", { class: "note" }, "If nothing of it is missing in the current text, forget it:"), el("p", {}, el("code", { dir: "ltr" }, `sense-memory${agent} forget ${quote(path)}`))];
 }
 
 function decisions(name, paths) {
