@@ -251,24 +251,14 @@ class SyncMemoryStore:
         """Write a draft over what its key holds, now that the clock is right, or although the memory was forgotten.
 
         A forgotten palace memory comes back as it was, with its links, its marks and the time of its first writing,
-        at full relevance.
-
-        Returns the event's id. Raises as `remember`, and InvalidInput where there is no such draft; the draft then
-        stays.
+        at full relevance. Returns the event's id. Raises as `remember`, and InvalidInput for an unknown number.
         """
     def discard_draft(self, number: int) -> None:
         """Remove a draft for good. Raises InvalidInput where there is no such draft."""
     def history(self, key: str) -> list[Version]:
-        """Every version of a memory that this ledger has seen, newest first; of a forgotten one only the tombstone.
-
-        `key` may be the path `domain/facet/key` of a palace memory, whose versions may differ in links or counts
-        alone.
-        """
+        """Every version of a memory that this ledger has seen, newest first; of a forgotten one only the tombstone."""
     def as_of(self, time: datetime | float) -> list[Memory]:
-        """Every flat memory as it was at a time, as far as this ledger has seen its versions.
-
-        `time` is a datetime or seconds since 1970.
-        """
+        """Every flat memory as it was at `time`, a datetime or seconds since 1970, as far as this ledger has seen it."""
     def undo(self, key: str) -> Memory | PersonaMemory | None:
         """Write the previous text of a memory as a new version; a second `undo` goes one text further back.
 
@@ -1538,6 +1528,11 @@ class SyncFiles:
         """The version of a file that counts; None if there is none."""
     def versions(self, project: str, name: str) -> list[MirroredFile]:
         """Every version of a file in this ledger, newest first."""
+    def accounts_for(self, project: str, name: str, event_id: str) -> bool:
+        """Whether this ledger holds a version of a file, or a deletion that may have removed the version.
+
+        Otherwise the version was seen with another ledger, such as a later state of one that was restored from a backup.
+        """
     def fits(self, edit: FileEdit) -> bool:
         """Whether a version fits an event."""
     def write(self, edits: Sequence[FileEdit], writer: str) -> dict[str, str]:
