@@ -92,7 +92,7 @@ MISTAKES = [  # the call, its error, and words of what it says
     (lambda s: s.persona_as_of("yesterday"), InvalidInput, "seconds since 1970"),
     (lambda s: s.persona_as_of(float("nan")), InvalidInput, "seconds since 1970"),
     (lambda s: s.persona_search("lisa", "\ud800" * 5_000), InvalidInput, "limit must be between 1 and 1,000"),
-    (lambda s: s.undo(7), InvalidAddress, "give the name of a memory"),
+    (lambda s: s.undo(7), InvalidAddress, "the name of a memory must be text"),
 ]  # fmt: skip
 
 
