@@ -72,7 +72,9 @@ class AgentTool:
         try:
             checked = model.model_validate(given)
         except ValidationError as error:
-            raise InvalidInput(f"{self.name}: {problems(error)}") from None
+            unknown = any(item["type"] == "extra_forbidden" for item in error.errors(include_input=False))
+            taken = f"; it takes {', '.join(model.model_fields) or 'no arguments'}" if unknown else ""
+            raise InvalidInput(f"{self.name}: {problems(error)}{taken}") from None
         return await self.function(**{name: getattr(checked, name) for name in checked.model_fields_set})
 
     def as_openai(self) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def test_a_choice_that_makes_no_sense_is_refused(opened, options):
         ("remember", {"path": "a/b/c", "value": "x" * 50_000}, "split the memory"),
         ("remember", {"path": 3, "value": "x"}, "`path` must be a valid string"),
         ("recall", {"limit": 1_000}, "`limit` must be less than or equal to 50"),
-        ("recall", {"query": "x"}, "`query` is not an argument"),
+        ("recall", {"query": "x"}, "`query` is not an argument; it takes path, limit, include_forgotten"),
         ("recall", {"path": "../../etc/passwd"}, "give domain/facet/key"),
         ("search", {"query": "x", "within": ["attic"]}, "`within.0` must be"),
         ("search", {"query": "x", "since": "yesterday"}, "YYYY-MM-DD"),

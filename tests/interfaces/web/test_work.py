@@ -258,6 +258,21 @@ def test_a_question_leaves_the_field_with_its_hits_and_comes_back_with_them(page
     assert "artist" == page.input_value("#query")
 
 
+def test_a_mirrored_file_among_the_hits_is_counted_as_one_and_leads_to_the_folders(page):
+    def with_a_file(route):
+        answer = route.fetch()
+        told = answer.json()
+        told["hits"] = [{**told["hits"][0], "kind": "file", "path": "engine:MEMORY.md", "state": None}]
+        route.fulfill(response=answer, json=told)
+
+    page.route("**/api/search?*", with_a_file)
+    go(page, "search/artist")
+    page.locator(".search-title", has_text="1 mirrored file for").wait_for()
+    page.get_by_role("link", name="engine:MEMORY.md").click()
+
+    page.locator("main h1", has_text="Mirrored folders").wait_for()
+
+
 # ── The mind and the journal ────────────────────────────────────────────────────────────
 
 

@@ -33,11 +33,11 @@ export async function showSearch(query) {
     inMind.length ? el("section", { class: "in-mind" }, el("h2", {}, "In the mind", el("small", {}, `${told.has_more_in_mind ? "the best " : ""}${number(inMind.length)}`)), el("ol", { class: "hits" }, inMind.map((hit) => said(hit, now)))) : null, forgotten].filter(Boolean);
 }
 
-/** How many memories and journal entries there are, or which of them are shown. */
+/** How many memories, journal entries and mirrored files there are, or which of them are shown. */
 function found(hits, hasMore) {
-  const entries = hits.filter((hit) => hit.kind === "journal").length, memories = hits.length - entries;
-  const parts = [memories ? count(memories, "memory", "memories") : null, entries ? count(entries, "journal entry", "journal entries") : null].filter(Boolean);
-  return hasMore ? `The best ${number(hits.length)} hits` : parts.join(" and ");
+  const entries = hits.filter((hit) => hit.kind === "journal").length, files = hits.filter((hit) => hit.kind === "file").length, memories = hits.length - entries - files;
+  const parts = [memories ? count(memories, "memory", "memories") : null, entries ? count(entries, "journal entry", "journal entries") : null, files ? count(files, "mirrored file") : null].filter(Boolean);
+  return hasMore ? `The best ${number(hits.length)} hits` : parts.join(", ").replace(/, (?=[^,]*$)/, " and ");
 }
 
 /** A message, a passage or an entry of the log; only conversations have a page. */
@@ -50,7 +50,7 @@ function said(hit, now) {
 
 function shown(hit, best, now) {
   const terms = hit.why.evidence.filter((item) => ["word", "prefix", "phrase"].includes(item.kind)).map((item) => item.detail.replace(/\*$/, ""));
-  const name = hit.kind === "journal" ? el("a", { class: "memory-link", href: route("journal") }, el("span", { class: "place" }, "journal / "), el("b", {}, moment(hit.created_at))) : hit.kind === "file" ? el("span", {}, el("span", { class: "place" }, "file / "), el("b", { text: hit.path, dir: "auto" })) : memoryLink(hit.path);
+  const name = hit.kind === "journal" ? el("a", { class: "memory-link", href: route("journal") }, el("span", { class: "place" }, "journal / "), el("b", {}, moment(hit.created_at))) : hit.kind === "file" ? el("a", { class: "memory-link", href: route("mirrors") }, el("span", { class: "place" }, "file / "), el("b", { text: hit.path, dir: "auto" })) : memoryLink(hit.path);
   const most = Math.max(...hit.why.evidence.map((item) => item.contribution), 1e-9);
   return el("li", { class: "hit" },
     el("p", { class: "hit-head" }, hit.state ? el("span", { class: `state ${hit.state}`, title: hit.state, role: "img", "aria-label": hit.state }, GLYPHS[hit.state]) : null, name, hit.state && hit.state !== "active" ? el("span", { class: "chip" }, hit.state) : null, hit.conflict_of ? el("span", { class: "chip against" }, "an edit that lost") : null, hit.superseded_by ? el("span", { class: "chip against" }, "superseded") : hit.suspected_by.length ? el("span", { class: "chip against" }, "perhaps contradicted later") : null, el("span", { class: "hit-age" }, ago(hit.written_at, now))),
