@@ -1,4 +1,5 @@
-"""What `init` asks in a terminal after it made a key: which harnesses to connect, which relays, which embedder.
+"""What `init` asks in a terminal after it made a key: which harnesses to connect, which relays, what these see, which
+embedder.
 
 Enter takes the answer that is shown, and Ctrl-C ends the questions. What is asked about is on this machine already:
 harnesses that were found, embedders that are installed; no relay is contacted. Where anything is configured, it is not asked
@@ -49,13 +50,13 @@ def ask_all(context: typer.Context, settings: Settings, *, is_new: bool = True) 
         return
     typer.echo("\nWhat should be connected? Enter leaves it as it is; Ctrl-C ends the questions.")
     try:
-        _addresses(settings, is_new=is_new)
         _harnesses(context)
         _relays(context, settings)
+        _addresses(settings, is_new=is_new)
         _embedder(settings)
     except typer.Abort:
         typer.echo("\nThe other questions were not asked. What does the same later:")
-        for command in ("install", "relays add", "embed --help"):
+        for command in ("install", "relays add", "addresses", "embed --help"):
             typer.echo(f"  {program(settings.agent)} {command}")
 
 
@@ -96,6 +97,7 @@ def _addresses(settings: Settings, *, is_new: bool) -> None:
 
     if settings.origins["addresses"] != DEFAULT:
         return
+    typer.echo("What relays see of a memory, if there are any:")
     typer.echo(
         "  private    relays see keyed hashes instead of the names of memories, and four sizes (recommended)"
     )
@@ -106,7 +108,7 @@ def _addresses(settings: Settings, *, is_new: bool) -> None:
         "private",
         "readable",
     }:
-        typer.echo(f"There is no {one_line(wanted[:40])!r}.")
+        typer.echo(f"{_repeated(wanted)} is none of these: private, readable.")
     save_value(settings.home, "addresses", wanted, agent_config(settings.agent))
 
 

@@ -17,8 +17,9 @@ from sense_memory.config.settings import Settings
 from tests.conftest import read_until
 
 
-HARNESS, RELAYS, EMBEDDER = "Give Claude Code this memory?", "Which?", "Search by meaning too"
-DECLINED = {HARNESS: "\n", RELAYS: "\n", EMBEDDER: "\n"}
+HARNESS, RELAYS = "Give Claude Code this memory?", "Which?"
+ADDRESSES, EMBEDDER = "Addresses", "Search by meaning too"
+DECLINED = {HARNESS: "\n", RELAYS: "\n", ADDRESSES: "\n", EMBEDDER: "\n"}
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def init(user, terminal_with_keys):
 
     def run(*options, **answers):
         typed = DECLINED | {
-            {"harness": HARNESS, "relays": RELAYS, "embedder": EMBEDDER}[name]: keys
+            {"harness": HARNESS, "relays": RELAYS, "addresses": ADDRESSES, "embedder": EMBEDDER}[name]: keys
             for name, keys in answers.items()
         }
         code, shown = terminal_with_keys("".join(typed.values()), *options, "init")
@@ -106,6 +107,16 @@ def test_a_url_is_a_relay_and_a_wrong_one_is_explained_and_asked_for_again(init,
     assert settings(home).relays == ("wss://relay.example",)
 
 
+@pytest.mark.parametrize(
+    ("answer", "chosen"), [("", "private"), ("readable", "readable"), ("hidden\nprivate", "private")]
+)
+def test_a_new_key_gets_private_addresses_unless_somebody_wants_readable_ones(init, home, answer, chosen):
+    shown = init(addresses=f"{answer}\n")
+
+    assert settings(home).addresses == chosen
+    assert ("'hidden' is none of these: private, readable." in shown) == ("hidden" in answer)
+
+
 @pytest.mark.skipif(importlib.util.find_spec("wordllama") is None, reason="no embedder is installed")
 def test_an_embedder_is_written_into_the_env_file(init, home):
     assert "SENSE_MEMORY_EMBEDDER=static is in " in init(embedder="y\n")
@@ -127,7 +138,8 @@ def test_what_fails_is_said_and_the_other_questions_follow(init, user, home):
 def is_ended(shown, home):
     """Whether the questions were ended at the first one, with the key made and the rest explained."""
     later = all(
-        f"  sense-memory {command}\n" in shown for command in ("install", "relays add", "embed --help")
+        f"  sense-memory {command}\n" in shown
+        for command in ("install", "relays add", "addresses", "embed --help")
     )
     return (
         (home / "keys" / "default.key").exists()
