@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations_with_replacement
 
 import pytest
 
 from relays.faults import Record, Refuse, Withhold
 from sense_memory.errors import NotSynced
+from tests.inside import ledger_of
 
 
 DAY = 86_400
@@ -443,3 +445,37 @@ async def test_losses_that_are_accepted_are_expected_no_longer(stage):
             assert await store.relays.write_manifest()
         async with stage.store(liar) as fresh:
             assert (await fresh.sync()).manifests.expected == 13
+
+
+# ── Private addresses ───────────────────────────────────────────────────────────────────
+
+
+async def test_v06_what_is_withheld_at_private_addresses_is_told_exactly(stage):
+    """600 memories, of which one relay hides 37; it sees neither names nor which events are manifests."""
+    texts = {f"k{number:03}": f"{stage.plaintext} {number}" for number in range(600)}
+    hidden: set[str] = set()
+    lie = Withhold(lambda event: _tag(event) in hidden)
+    options = {"addresses": "private", "pad_sizes": False}
+    async with stage.liar(lie) as liar:
+        async with stage.store(liar.upstream, ledger="writer.db", **options) as store:
+            await store.remember_many(texts)
+            await store.sync()
+            assert (
+                await store.relays.write_manifest() is False
+            )  # a device of so many has written it by itself
+            for full in (False, True):
+                (audit,) = await store.relays.audit(full=full)
+                assert (audit.held, audit.missing, audit.stale, audit.undeleted, audit.extra) == (
+                    *(audit.should, 0, 0, 0, 0),
+                )
+            places = ledger_of(store).places
+            hidden |= {place.tag for n in range(100, 137) for place in places.of(f"sense-memory/k{n}")}
+        assert len(hidden) == 37
+        stored = await stage.stored(liar.upstream)
+        assert all(re.fullmatch("sense-memory/[0-9a-f]{64}", _tag(event)) for event in stored)
+        async with stage.store(liar, ledger="restored.db") as fresh:
+            found = (await fresh.sync()).manifests
+            assert (found.expected, found.missing, found.outdated, found.undeleted) == (601, 37, 0, 0)
+            lie.on = False
+            found = (await fresh.sync(full=True)).manifests
+            assert (found.expected, found.here, found.is_alarming) == (601, 601, False)
