@@ -15,20 +15,23 @@ Cost: one decryption with the old key for each version, and two encryptions and 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sense_memory.errors import BadPayload, InvalidEvent, SealVerificationError
 from sense_memory.memories.bulk import batches
+from sense_memory.memories.trust import RULES
 from sense_memory.nostr import address
 from sense_memory.nostr.event import KIND_APP_DATA, KIND_DIRECT_MESSAGE, RawEvent, Unsigned, verify
+from sense_memory.palace.trust import JOURNAL_PART
 from sense_memory.records import envelope
 from sense_memory.records.at_once import all_of
 
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sense_memory.ledger import StoredEvent
     from sense_memory.memories.open_store import OpenStore
@@ -42,6 +45,8 @@ _STATEMENT_TAG: Final = (
     "sense-memory/key-rotation"  # of the two signed statements, which are published nowhere
 )
 _BATCH_COUNT: Final = 200
+_RULES: Final = address.d_tag(RULES)
+_ENTRY_NAME: Final = re.compile(rb"(\b" + JOURNAL_PART.encode() + rb")([0-9a-f]{64})\b")
 # Prefixes of the slots that each key has of its own: the link, the keys of its private addresses, and the manifests of the
 # devices that wrote under it, which list what relays hold of it.
 _NOT_CARRIED: Final = (LINK_SLOT, address.PREFIX + address.ADDRESS_KEY, address.PREFIX + address.DEVICE)
@@ -97,7 +102,8 @@ async def carry(old: OpenStore, new: OpenStore, progress: Callable[[int], None] 
     known, count = await _known_entries(new), 0
     wanted_slots: set[str] = set()
     wanted_entries: set[tuple[int, str]] = set()
-    for batch in batches(list(_versions(old)), _BATCH_COUNT):
+    new_ids: dict[bytes, bytes] = {}
+    for batch in _batches(old):
         texts = await all_of(old.options.signer, [partial(_plaintext, old, item) for item, _ in batch])
         todo: list[tuple[StoredEvent, int, bytes]] = []
         for (stored, second), text in zip(batch, texts, strict=True):
@@ -106,15 +112,22 @@ async def carry(old: OpenStore, new: OpenStore, progress: Callable[[int], None] 
                 mark = second, _digest(text)
                 wanted_entries.add(mark)
                 if mark in known:
+                    new_ids[event.id.encode()] = known[mark].id.encode()
                     continue
             else:
                 slot = stored.slot
                 wanted_slots.add(slot)
                 if second in {other.created_at for other in new.ledger.versions(slot)}:
                     continue
+            if stored.slot.startswith(_RULES):
+                text = _with_new_ids(text, new_ids)
             todo.append((stored, second, text))
         made = await all_of(new.options.signer, [partial(_sealed_again, old, new, *item) for item in todo])
         await new.reader.file_events(made, None)
+        new_ids |= {
+            stored.id.hex().encode(): event.id.encode()
+            for (stored, _, _), event in zip(todo, made, strict=True)
+        }
         count += len(made)
         if progress is not None:
             progress(count)
@@ -125,6 +138,19 @@ async def carry(old: OpenStore, new: OpenStore, progress: Callable[[int], None] 
     entries = [{slot for slot in found if slot.startswith("#")} for found in (there, here)]
     missing = len({slot for slot in there - here if not slot.startswith("#")})
     return Carried(count, len(here), missing + max(0, len(entries[0]) - len(entries[1])))
+
+
+def _batches(store: OpenStore) -> Iterator[Sequence[tuple[StoredEvent, int]]]:
+    """Every version to carry, in batches, the journal first: its entries have no name but their ids, by which rules name them."""
+    found = list(_versions(store))
+    for is_entry in (True, False):
+        part = [item for item in found if item[0].slot.startswith("#") is is_entry]
+        yield from batches(part, _BATCH_COUNT)
+
+
+def _with_new_ids(text: bytes, new_ids: Mapping[bytes, bytes]) -> bytes:
+    """The text of a rule that names the entries of the journal by their ids under the new key."""
+    return _ENTRY_NAME.sub(lambda found: found[1] + new_ids.get(found[2], found[2]), text)
 
 
 def _versions(store: OpenStore) -> Iterator[tuple[StoredEvent, int]]:
@@ -157,7 +183,7 @@ async def _sealed_again(
     signer, event = new.options.signer, stored.event()
     me = signer.public_key
     if new.reader.addresses.is_private and (event.d_tag or "").startswith(address.PREFIX):
-        return await signer.sign((await _sealed_privately(old, new, event)).at(second))
+        return await signer.sign((await _sealed_privately(old, new, event, text)).at(second))
     content = await signer.encrypt(text, me)
     if await signer.decrypt(content, me) != text:
         raise SealVerificationError
@@ -165,10 +191,10 @@ async def _sealed_again(
     return await signer.sign(Unsigned(second, event.kind, tags, content))
 
 
-async def _sealed_privately(old: OpenStore, new: OpenStore, event: Event) -> SealedRecord:
+async def _sealed_privately(old: OpenStore, new: OpenStore, event: Event, text: bytes) -> SealedRecord:
     """A record at the private address that the new key's own address key gives it. Raises NeedsNewerVersion."""
     addresses = new.reader.addresses
-    record = await envelope.open_event(old.options.signer, event, await old.reader.addresses.keys())
+    record = envelope.record_in(event, text, await old.reader.addresses.keys())
     tag = await addresses.tag_at(record.path, "private")
     return await envelope.seal(new.options.signer, record, tag, pads=addresses.pads)
 

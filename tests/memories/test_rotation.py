@@ -188,6 +188,31 @@ def test_the_link_lies_at_an_address_of_its_own():
     assert LINK_SLOT == address.PREFIX + "mind/key/rotation"
 
 
+async def test_rules_of_trust_and_the_list_of_relays_hold_under_the_new_key(keys, clock, monkeypatch):
+    monkeypatch.setattr("sense_memory.mind.relay_list.is_local", lambda _: False)
+    monkeypatch.setattr("sense_memory.memories.rotation._BATCH_COUNT", 2)
+    async with EmbeddedRelay(clock=clock) as relay, keys.before(relay.url) as old, keys.after() as new:
+        await fill(old, clock)
+        await old.remember("web", "poison", source="tool:browser")
+        bad = await old.journal("a poisoned entry")
+        await decide(old, "quarantine", name=f"journal:{bad}")
+        await decide(old, "revoke", source="tool:browser")
+        await old.sync()
+        clock.advance(5)
+        assert (await Rotation(old, new).carry()).missing == 0
+        await new.remember("web again", "poison", source="tool:browser")
+        held = await new.mind.trust.kept_back()
+        assert {one.text for one in held.values()} == {"poison", "a poisoned entry"}
+        assert await new.relays.found() == [relay.url]
+        rule = next(one for one in await new.mind.trust.rules() if one.source)
+        await new.mind.trust.undo(rule.id)
+        assert (await new.recall("web")).value == "poison"
+
+
+async def decide(store, effect, **about):
+    return await store.mind.trust.apply(await store.mind.trust.plan(effect, **about))
+
+
 # ── Private addresses ───────────────────────────────────────────────────────────────────
 
 
