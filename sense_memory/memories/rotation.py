@@ -1,6 +1,6 @@
 """Rotation: everything of a key is sealed and signed again under a new key, in a ledger of its own.
 
-Guaranteed: every version keeps its text to the byte, and its date; a version that was replaced in its own second gets an
+Guaranteed: every version keeps its text and its date, and drafts are carried too; a version that was replaced in its own second gets an
 earlier one. Each batch is durable whole or not at all, and what was carried before is not carried twice, so a rotation that
 was killed is finished by another call. Nothing of the old key is deleted here.
 
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from sense_memory.ledger import StoredEvent
+    from sense_memory.ledger.edits import SealedDraft
     from sense_memory.memories.open_store import OpenStore
     from sense_memory.nostr.event import Event
     from sense_memory.nostr.signer import Signer
-    from sense_memory.records.envelope import SealedRecord
+    from sense_memory.records.envelope import Record, SealedRecord
 
 LINK_PATH: Final = address.mind_path("key", "rotation")
 LINK_SLOT: Final = address.d_tag(LINK_PATH)
@@ -119,9 +120,8 @@ async def carry(old: OpenStore, new: OpenStore, progress: Callable[[int], None] 
                 wanted_slots.add(slot)
                 if second in {other.created_at for other in new.ledger.versions(slot)}:
                     continue
-            if stored.slot.startswith(_RULES):
-                text = _with_new_ids(text, new_ids)
-            todo.append((stored, second, text))
+            is_rule = stored.slot.startswith(_RULES)
+            todo.append((stored, second, _with_new_ids(text, new_ids) if is_rule else text))
         made = await all_of(new.options.signer, [partial(_sealed_again, old, new, *item) for item in todo])
         await new.reader.file_events(made, None)
         new_ids |= {
@@ -134,10 +134,25 @@ async def carry(old: OpenStore, new: OpenStore, progress: Callable[[int], None] 
     await _forget_what_was_forgotten(
         new, wanted_slots, {mark: known[mark] for mark in known.keys() - wanted_entries}
     )
+    await _carry_drafts(old, new)
     there, here = _live_slots(old), _live_slots(new)
     entries = [{slot for slot in found if slot.startswith("#")} for found in (there, here)]
     missing = len({slot for slot in there - here if not slot.startswith("#")})
     return Carried(count, len(here), missing + max(0, len(entries[0]) - len(entries[1])))
+
+
+async def _carry_drafts(old: OpenStore, new: OpenStore) -> None:
+    """Seal the drafts of the old key for the new one, each once."""
+
+    async def opened(store: OpenStore) -> list[tuple[SealedDraft, Record]]:
+        drafts, signer = store.ledger.drafts.all(), store.options.signer
+        return [(draft, await envelope.open_draft(signer, draft.content, draft.slot)) for draft in drafts]
+
+    there = [(draft.slot, draft.created_at, record) for draft, record in await opened(new)]
+    for draft, record in await opened(old):
+        if (draft.slot, draft.created_at, record) not in there:
+            sealed = draft.slot, await envelope.seal_draft(new.options.signer, record)
+            await new.ledger.write(new.ledger.drafts.add, [sealed], draft.created_at, draft.reason)
 
 
 def _batches(store: OpenStore) -> Iterator[Sequence[tuple[StoredEvent, int]]]:

@@ -6,6 +6,7 @@ import pytest
 
 from relays.faults import FaultyRelay, ForgetAfterAck
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory.errors import ClockSkewError
 from sense_memory.memories.rotation import LINK_SLOT
 from sense_memory.nostr import address
 from sense_memory.nostr.event import RawEvent, Unsigned
@@ -186,6 +187,27 @@ async def test_a_link_that_is_not_signed_by_both_keys_is_no_link(keys, clock, fo
 
 def test_the_link_lies_at_an_address_of_its_own():
     assert LINK_SLOT == address.PREFIX + "mind/key/rotation"
+
+
+async def test_drafts_are_carried_once_and_can_be_published_under_the_new_key(keys, clock):
+    async with keys.before() as old, keys.after() as new:
+        await fill(old, clock)
+        clock.advance(-(10**9))
+        with pytest.raises(ClockSkewError):  # the clock went back: the text is a draft
+            await old.remember("tea", "a draft")
+        clock.advance(10**9)
+        was = await old.drafts()
+        for _ in range(2):
+            await Rotation(old, new).carry()
+        assert [(one.key, one.value, one.created_at, one.reason) for one in await new.drafts()] == [
+            (one.key, one.value, one.created_at, one.reason) for one in was
+        ]
+        clock.advance(5)
+        await Rotation(old, new).delete_old()
+        assert await old.drafts() == []
+        (draft,) = await new.drafts()
+        await new.publish_draft(draft.number)
+        assert (await new.recall("tea")).value == "a draft"
 
 
 async def test_rules_of_trust_and_the_list_of_relays_hold_under_the_new_key(keys, clock, monkeypatch):
