@@ -9,7 +9,9 @@ import pytest
 
 from relays.faults import Record, Refuse, Withhold
 from sense_memory.errors import NotSynced
-from tests.inside import ledger_of
+from sense_memory.mind.records import MindRecords
+from sense_memory.mind.relay_list import RelayList
+from tests.inside import ledger_of, parts_of
 
 
 DAY = 86_400
@@ -479,3 +481,47 @@ async def test_v06_what_is_withheld_at_private_addresses_is_told_exactly(stage):
             lie.on = False
             found = (await fresh.sync(full=True)).manifests
             assert (found.expected, found.here, found.is_alarming) == (601, 601, False)
+
+
+@pytest.mark.parametrize("modes", [("readable", "private"), ("private", "readable")])
+async def test_a_switch_of_addresses_raises_no_alarm_on_any_device_and_keeps_the_rules(
+    stage, monkeypatch, modes
+):
+    """A manifest from before, in the middle and after; a device that was away, one that stays in its mode, a new one."""
+    monkeypatch.setattr("sense_memory.mind.relay_list.is_local", lambda _: False)
+    before, after = modes
+
+    async def quiet(store):
+        report = await store.sync()
+        assert report.in_step, report
+        assert not report.manifests.is_alarming
+        assert report.manifests.missing == report.manifests.outdated == report.manifests.undeleted == 0
+        return report.manifests
+
+    async with (
+        stage.relay() as relay,
+        stage.store(relay, ledger="a.db", addresses=before) as store,
+        stage.store(relay, ledger="b.db", addresses=before) as other,
+    ):
+        await store.remember_many({key: f"{stage.plaintext} {key}" for key in keys(12)})
+        await store.remember("web", stage.plaintext, source="tool:browser")
+        await store.mind.trust.apply(await store.mind.trust.plan("quarantine", source="tool:browser"))
+        await store.forget("k03")
+        await store.sync()
+        await store.relays.write_manifest()
+        await quiet(other)
+        for mode in (after, before):
+            stage.clock.advance(DAY + 60)
+            left = await store.relays.switch_addresses(mode)
+            assert (left.to_write, left.to_remove) == (0, 0)
+            async with stage.store(relay, addresses=mode) as fresh:  # the manifest is from before the switch
+                await quiet(fresh)
+            await quiet(other)
+            await store.relays.write_manifest()
+            await other.remember("k01", f"{stage.plaintext} {mode}")  # in its own mode
+            await quiet(other)
+            await quiet(store)
+            async with stage.store(relay, addresses=mode) as fresh:
+                assert (await quiet(fresh)).expected >= 12
+                assert list(await fresh.mind.trust.kept_back()) == ["web"]
+                assert await RelayList(MindRecords(parts_of(fresh))).known() == [relay.url]
