@@ -1,7 +1,7 @@
 """Rotation: everything of a key is sealed and signed again under a new key, in a ledger of its own.
 
-Guaranteed: every version keeps its text and its date, and drafts are carried too; a version that was replaced in its own second gets an
-earlier one. Each batch is durable whole or not at all, and what was carried before is not carried twice, so a rotation that
+Guaranteed: every version keeps its text and its date, and drafts are carried too; a version that was replaced in its own
+second gets an earlier one. Each batch is durable whole or not at all, and what was carried before is not carried twice, so a rotation that
 was killed is finished by another call. Nothing of the old key is deleted here.
 
 Why it is safe: the new key opens each text again before it signs it. With private addresses the new key has an address key
@@ -91,20 +91,21 @@ async def carry(old: OpenStore, new: OpenStore, progress: Callable[[int], None] 
         new: the store of the new key.
         progress: called with the number of versions carried so far.
 
-    The new store goes on in the address mode of the old one.
+    The new store goes on in the address mode of the old one. What lies at a private address stays private in any mode.
 
     Raises:
         NeedsNewerVersion: with private addresses, a record of a newer version, whose address is not known here.
     """
     written = new.reader.addresses
     written.mode, written.pads = old.reader.addresses.mode, old.reader.addresses.pads
-    if written.is_private:
+    versions = list(_versions(old))
+    if any(_is_private(new, stored.event()) for stored, _ in versions):
         await new.writer.write_key()
     known, count = await _known_entries(new), 0
     wanted_slots: set[str] = set()
     wanted_entries: set[tuple[int, str]] = set()
     new_ids: dict[bytes, bytes] = {}
-    for batch in _batches(old):
+    for batch in _batches(versions):
         texts = await all_of(old.options.signer, [partial(_plaintext, old, item) for item, _ in batch])
         todo: list[tuple[StoredEvent, int, bytes]] = []
         for (stored, second), text in zip(batch, texts, strict=True):
@@ -155,11 +156,10 @@ async def _carry_drafts(old: OpenStore, new: OpenStore) -> None:
             await new.ledger.write(new.ledger.drafts.add, [sealed], draft.created_at, draft.reason)
 
 
-def _batches(store: OpenStore) -> Iterator[Sequence[tuple[StoredEvent, int]]]:
-    """Every version to carry, in batches, the journal first: its entries have no name but their ids, by which rules name them."""
-    found = list(_versions(store))
+def _batches(versions: Sequence[tuple[StoredEvent, int]]) -> Iterator[Sequence[tuple[StoredEvent, int]]]:
+    """Versions in batches, the journal first: its entries have no name but their ids, by which rules name them."""
     for is_entry in (True, False):
-        part = [item for item in found if item[0].slot.startswith("#") is is_entry]
+        part = [item for item in versions if item[0].slot.startswith("#") is is_entry]
         yield from batches(part, _BATCH_COUNT)
 
 
@@ -197,13 +197,19 @@ async def _sealed_again(
     """The event of a text under the new key: at the same readable address, or at a private one of the new key's own."""
     signer, event = new.options.signer, stored.event()
     me = signer.public_key
-    if new.reader.addresses.is_private and (event.d_tag or "").startswith(address.PREFIX):
+    if _is_private(new, event):
         return await signer.sign((await _sealed_privately(old, new, event, text)).at(second))
     content = await signer.encrypt(text, me)
     if await signer.decrypt(content, me) != text:
         raise SealVerificationError
     tags = (("p", me),) if event.kind == KIND_DIRECT_MESSAGE else (("d", event.d_tag or ""),)
     return await signer.sign(Unsigned(second, event.kind, tags, content))
+
+
+def _is_private(new: OpenStore, event: Event) -> bool:
+    """Whether an event gets a private address: as the new store writes, or as it had. A name that was hidden stays hidden."""
+    tag = event.d_tag or ""
+    return tag.startswith(address.PREFIX) and (new.reader.addresses.is_private or address.is_private(tag))
 
 
 async def _sealed_privately(old: OpenStore, new: OpenStore, event: Event, text: bytes) -> SealedRecord:

@@ -266,6 +266,22 @@ async def test_no_private_address_is_the_same_under_both_keys_and_the_mode_stays
                 assert not any(address.private_hex(tag) in inside for tag in before)
 
 
+async def test_what_was_private_stays_so_although_the_store_was_opened_for_readable_addresses(
+    private_keys, clock
+):
+    keys = private_keys
+    async with keys.before() as old:
+        await fill(old, clock)
+        before = d_tags(old)
+    keys.mode = "readable"
+    async with keys.before() as old, keys.after() as new:
+        assert (await Rotation(old, new).carry()).missing == 0
+        after = d_tags(new) - {LINK_SLOT}
+        assert all(map(address.is_private, after))
+        assert before.isdisjoint(after)
+        assert await shown(new) == await shown(old)
+
+
 async def test_a_memory_that_was_switched_keeps_its_history(private_keys, clock):
     keys = private_keys
     keys.mode = "readable"
