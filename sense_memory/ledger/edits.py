@@ -269,13 +269,14 @@ class Drafts:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def add(self, items: Iterable[tuple[str, str]], now: float) -> tuple[int, ...]:
-        """Save drafts, given as slot and ciphertext; returns their numbers."""
+    def add(self, items: Iterable[tuple[str, str]], now: float, reason: str = "") -> tuple[int, ...]:
+        """Save drafts of one time and reason, given as slot and ciphertext; returns their numbers."""
         numbers = []
         with self._db.transaction():
             for slot, content in items:
                 cursor = self._db.execute(
-                    "INSERT INTO drafts (slot, content, created_at) VALUES (?, ?, ?)", slot, content, now
+                    "INSERT INTO drafts (slot, content, created_at, reason) VALUES (?, ?, ?, ?)",
+                    *(slot, content, now, reason),
                 )
                 numbers.append(int(cursor.lastrowid or 0))
         return tuple(numbers)

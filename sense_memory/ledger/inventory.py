@@ -22,12 +22,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from sense_memory.ledger.heads import LOGS, Heads, beneath
 from sense_memory.ledger.outbox import WAS_ACCEPTED
+from sense_memory.ledger.places import slot_at
 from sense_memory.ledger.relays import LedgerReason, RelayRecords, Remark
 from sense_memory.ledger.roles import IS_LIVE, IS_REQUEST, IS_TOMBSTONE
 from sense_memory.ledger.schema import HELD
 from sense_memory.ledger.versions import slot_of
 from sense_memory.limits import HEAL_SECONDS
-from sense_memory.nostr.event import KINDS
+from sense_memory.nostr.event import KIND_APP_DATA, KINDS
 
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ class Inventory:
             known = self._db.row(
                 "SELECT slot, seq, quarantined FROM events WHERE id = ?", bytes.fromhex(event.id)
             )
-            slot, seq, waits = known or (slot_of(event), None, False)
+            slot, seq, waits = known or (self._slot_of(event), None, False)
             if seq in version.exempt:
                 continue
             mark, until, head = self._db.row(_AT_SLOT, slot) or (None, None, None)
@@ -336,6 +337,11 @@ class Inventory:
             return True
         seq, head, head_id = found
         return seq in exempt if seq == head else head_id not in lacks  # the head will replace the event there
+
+    def _slot_of(self, event: Event) -> str:
+        """The slot of an event that is not stored: that of its d-tag, if this ledger has ever seen it."""
+        tag = event.d_tag if event.kind == KIND_APP_DATA else None
+        return slot_of(event) if tag is None else slot_at(self._db, tag)
 
     def _relay(self, url: str) -> int:
         found = self._db.row("SELECT relay FROM relays WHERE url = ?", url)

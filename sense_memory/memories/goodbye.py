@@ -206,7 +206,8 @@ async def _left(store: OpenStore, found: RelayContents, spares: str) -> int:
         if event.kind == KIND_DIRECT_MESSAGE:
             left += event.tag_values("p") == [event.pubkey]
             continue
-        if event.d_tag in {None, spares} or not address.is_ours(event.d_tag or ""):
+        tag = event.d_tag or ""
+        if not address.is_ours(tag) or (spares and store.ledger.places.slot_at(tag) == spares):
             continue
         left += not await _is_tombstone(store, event)
     return left

@@ -304,7 +304,11 @@ async def open_event(signer: Signer, event: Event, keys: Iterable[bytes] = ()) -
     """
     if event.kind == KIND_DIRECT_MESSAGE and event.tag_values("p") != [signer.public_key]:
         raise BadPayload("a direct message to another key")
-    plaintext = await signer.decrypt(event.content, signer.public_key)
+    return record_in(event, await signer.decrypt(event.content, signer.public_key), keys)
+
+
+def record_in(event: Event, plaintext: bytes, keys: Iterable[bytes] = ()) -> Record:
+    """As `open_event`, for an event whose text was decrypted already."""
     fields = _fields(plaintext)
     version = fields.get("v", SCHEMA_VERSION)
     name = fields.pop("type", None)

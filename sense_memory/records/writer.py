@@ -166,7 +166,7 @@ class Writer:
         lost_texts: Mapping[str, str] | None,
     ) -> list[str]:
         if mode == "private" and not any(record.type.is_key for record in records):
-            await self._write_key()
+            await self.write_key()
         tags = [await self._addresses.tag(record, mode) for record in records]
         sealed = await self._sealed(zip(records, tags, strict=True))
         filed: list[FiledEvent] = []
@@ -191,7 +191,7 @@ class Writer:
                 self._look(record, item)
         return [place.event.id for place in filed]
 
-    async def _write_key(self) -> None:
+    async def write_key(self) -> None:
         """Write the key of private d-tags if this ledger has none."""
         if (record := await self._addresses.new_key(self._clock())) is not None:
             await self._write([record], "private", False, None, None)
@@ -266,7 +266,7 @@ class Writer:
         if used := self._ledger.places.used(address.d_tag(path)):
             return used
         if self._addresses.is_private:
-            await self._write_key()
+            await self.write_key()
         return [await self._addresses.tag_at(path, self._addresses.mode)]
 
     async def vacate(self, places: Mapping[str, str]) -> str:

@@ -37,8 +37,11 @@ class Rotation:
     async def carry(self, progress: Callable[[int], None] | None = None) -> Carried:
         """Seal everything again under the new key, write the link between the keys, and send both to relays.
 
+        The new store goes on in the address mode of the old one; with private addresses, none is the same under both keys.
+
         Raises:
             LedgerError, SignerError: what was carried before stays; call again.
+            NeedsNewerVersion: with private addresses, a newer version wrote a record; update, and call again.
         """
         await self.old.mind.log.flush()
         await self.old.sync()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relays.faults import FaultyRelay, NoNegentropy, Withhold
+from tests.inside import ledger_of
 
 
 def seen(audit):
@@ -81,22 +82,30 @@ async def test_older_versions_and_what_is_new_or_of_others_are_told_apart(stage)
             assert (*seen(audit)[:5], audit.is_sound) == (3, 0, 0, 0, 0, True)
 
 
-async def test_a_deletion_that_is_not_honoured_is_told(stage):
+@pytest.mark.parametrize("addresses", ["readable", "private"])
+async def test_a_deletion_that_is_not_honoured_is_told(stage, addresses):
     async with stage.relay() as relay:
         stage.honest.discard(relay.url)
-        async with stage.store(relay) as store:
+        async with stage.store(relay, ledger="k.db", addresses=addresses) as store:
             await store.remember("k", stage.plaintext)
             await store.sync()
-            (kept,) = await stage.stored(relay.url)
+            kept = next(event for event in await stage.stored(relay.url) if not _is_key(store, event))
             await store.forget("k")
             await store.sync()
         keeps = Keeps(kept)
-        async with stage.liar(NoNegentropy(), keeps) as liar, stage.store(liar) as store:
+        async with (
+            stage.liar(NoNegentropy(), keeps) as liar,
+            stage.store(liar, ledger="k.db", addresses=addresses) as store,
+        ):
             await store.remember("k", stage.plaintext)
             await store.forget("k")
             await store.sync()
             (audit,) = await store.relays.audit()
             assert (audit.undeleted, audit.is_sound) == (1, False)
+
+
+def _is_key(store, event):
+    return ledger_of(store).places.slot_at(event["tags"][0][1]).startswith("sense-memory/address-key/")
 
 
 class Keeps(Withhold):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations_with_replacement
 
 import pytest
 
 from relays.faults import Record, Refuse, Withhold
 from sense_memory.errors import NotSynced
+from sense_memory.mind.records import MindRecords
+from sense_memory.mind.relay_list import RelayList
+from tests.inside import ledger_of, parts_of
 
 
 DAY = 86_400
@@ -443,3 +447,81 @@ async def test_losses_that_are_accepted_are_expected_no_longer(stage):
             assert await store.relays.write_manifest()
         async with stage.store(liar) as fresh:
             assert (await fresh.sync()).manifests.expected == 13
+
+
+# ── Private addresses ───────────────────────────────────────────────────────────────────
+
+
+async def test_v06_what_is_withheld_at_private_addresses_is_told_exactly(stage):
+    """600 memories, of which one relay hides 37; it sees neither names nor which events are manifests."""
+    texts = {f"k{number:03}": f"{stage.plaintext} {number}" for number in range(600)}
+    hidden: set[str] = set()
+    lie = Withhold(lambda event: _tag(event) in hidden)
+    options = {"addresses": "private", "pad_sizes": False}
+    async with stage.liar(lie) as liar:
+        async with stage.store(liar.upstream, ledger="writer.db", **options) as store:
+            await store.remember_many(texts)
+            await store.sync()
+            assert (
+                await store.relays.write_manifest() is False
+            )  # a device of so many has written it by itself
+            for full in (False, True):
+                (audit,) = await store.relays.audit(full=full)
+                assert (audit.held, audit.missing, audit.stale, audit.undeleted, audit.extra) == (
+                    *(audit.should, 0, 0, 0, 0),
+                )
+            places = ledger_of(store).places
+            hidden |= {place.tag for n in range(100, 137) for place in places.of(f"sense-memory/k{n}")}
+        assert len(hidden) == 37
+        stored = await stage.stored(liar.upstream)
+        assert all(re.fullmatch("sense-memory/[0-9a-f]{64}", _tag(event)) for event in stored)
+        async with stage.store(liar, ledger="restored.db") as fresh:
+            found = (await fresh.sync()).manifests
+            assert (found.expected, found.missing, found.outdated, found.undeleted) == (601, 37, 0, 0)
+            lie.on = False
+            found = (await fresh.sync(full=True)).manifests
+            assert (found.expected, found.here, found.is_alarming) == (601, 601, False)
+
+
+@pytest.mark.parametrize("modes", [("readable", "private"), ("private", "readable")])
+async def test_a_switch_of_addresses_raises_no_alarm_on_any_device_and_keeps_the_rules(
+    stage, monkeypatch, modes
+):
+    """A manifest from before, in the middle and after; a device that was away, one that stays in its mode, a new one."""
+    monkeypatch.setattr("sense_memory.mind.relay_list.is_local", lambda _: False)
+    before, after = modes
+
+    async def quiet(store):
+        report = await store.sync()
+        assert report.in_step, report
+        assert not report.manifests.is_alarming
+        assert report.manifests.missing == report.manifests.outdated == report.manifests.undeleted == 0
+        return report.manifests
+
+    async with (
+        stage.relay() as relay,
+        stage.store(relay, ledger="a.db", addresses=before) as store,
+        stage.store(relay, ledger="b.db", addresses=before) as other,
+    ):
+        await store.remember_many({key: f"{stage.plaintext} {key}" for key in keys(12)})
+        await store.remember("web", stage.plaintext, source="tool:browser")
+        await store.mind.trust.apply(await store.mind.trust.plan("quarantine", source="tool:browser"))
+        await store.forget("k03")
+        await store.sync()
+        await store.relays.write_manifest()
+        await quiet(other)
+        for mode in (after, before):
+            stage.clock.advance(DAY + 60)
+            left = await store.relays.switch_addresses(mode)
+            assert (left.to_write, left.to_remove) == (0, 0)
+            async with stage.store(relay, addresses=mode) as fresh:  # the manifest is from before the switch
+                await quiet(fresh)
+            await quiet(other)
+            await store.relays.write_manifest()
+            await other.remember("k01", f"{stage.plaintext} {mode}")  # in its own mode
+            await quiet(other)
+            await quiet(store)
+            async with stage.store(relay, addresses=mode) as fresh:
+                assert (await quiet(fresh)).expected >= 12
+                assert list(await fresh.mind.trust.kept_back()) == ["web"]
+                assert await RelayList(MindRecords(parts_of(fresh))).known() == [relay.url]

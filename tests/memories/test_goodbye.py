@@ -6,19 +6,20 @@ import pytest
 
 from relays.faults import FaultyRelay, ForgetAfterAck, Information, Record
 from sense_memory import EmbeddedRelay, LocalSigner, MemoryStore
+from sense_memory.nostr import address
 from sense_memory.nostr.event import RawEvent
+from sense_memory.relay.sync.leftovers import RelayFarewell
 from tests.inside import ledger_of
 from tests.local_relays import PATIENT
 
 
-@pytest.fixture
-def mine(tmp_path, clock):
+@pytest.fixture(params=["readable", "private"])
+def mine(tmp_path, clock, request):
     signer = LocalSigner.generate()
+    options = {"background": False, "timeouts": PATIENT, "clock": clock, "addresses": request.param}
 
     def open_store(*relays, ledger="ledger.db"):
-        return MemoryStore(
-            signer, relays, ledger=tmp_path / ledger, background=False, timeouts=PATIENT, clock=clock
-        )
+        return MemoryStore(signer, relays, ledger=tmp_path / ledger, **options)
 
     return open_store
 
@@ -113,11 +114,12 @@ async def test_a_relay_that_serves_on_is_named_with_how_much_it_still_shows(mine
     ):
         await store.remember_many({f"k{number}": "x" for number in range(4)})
         await store.sync()
+        count = store.count_everything()
         clock.advance(5)
         forgets.on = True
         found = await store.forget_everything()
         assert not found.is_confirmed
-        assert found.relays[0].left == 4
+        assert found.relays[0].left == count >= 4  # one more with private addresses: their key
         assert found.relays[0].problem == ""
         assert store.status().counts["heads"] == 0
 
@@ -154,3 +156,34 @@ async def test_a_relay_is_asked_that_everything_vanish_only_on_request_and_if_it
         assert found.relays[0].vanish == ("accepted" if supports else "not supported")
     sent = [event for _, event in asked.said("EVENT") if event["kind"] == 62]
     assert [event["tags"] for event in sent] == [[["relay", relay.url]]] * supports
+
+
+async def test_a_memory_in_the_middle_of_a_switch_is_deleted_at_both_addresses(tmp_path, clock):
+    signer = LocalSigner.generate()
+    options = {"background": False, "timeouts": PATIENT, "clock": clock}
+    async with EmbeddedRelay(clock=clock) as relay:
+        unreached = "ws://127.0.0.1:1"  # so old addresses stay
+        urls = [relay.url, unreached]
+        async with MemoryStore(signer, urls, ledger=tmp_path / "ledger.db", **options) as store:
+            await store.remember_many({f"k{number}": "x" for number in range(120)})
+            await store.sync()
+            clock.advance(5)
+            left = await store.relays.switch_addresses("private")
+            assert left.to_remove >= 120
+            shown = await everything_at(relay.url, signer, clock)
+            assert {address.is_private(event.d_tag) for event in shown if event.kind == 30078} == {
+                True,
+                False,
+            }
+            clock.advance(5)
+            found = await store.forget_everything()
+            assert {each.url: each.left for each in found.relays} == {relay.url: 0, unreached: None}
+            assert found.left_here == 0
+            named = [len(event.tag_values("a")) for event in requests(store)]
+            assert max(named) <= 100
+
+
+async def everything_at(url, signer, clock):
+    found = await RelayFarewell(url, signer, clock, PATIENT).contents()
+    assert not found.problem
+    return found.events

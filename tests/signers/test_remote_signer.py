@@ -54,6 +54,34 @@ async def test_a_cold_start_opens_a_thousand_memories_with_one_decryption(bench)
             assert bunker.asked.count("nip44_decrypt") == 1
 
 
+async def test_private_addresses_cost_a_bunker_one_decryption_for_each_process_and_no_more(bench):
+    """The bunker seals their key; a process opens it once, and a device that restores opens each event once."""
+    options = {"addresses": "private", "background": False}
+    async with bench.signer() as (bunker, signer):
+        urls = [bench.relay]
+        async with bench.store(signer, urls, **options) as store:
+            await store.remember_many({f"k{number}": "x" for number in range(60)})
+            await store.sync()
+            before = signer.round_trips
+            await store.remember("tea", "green")
+            assert signer.round_trips - before == 3
+            await store.sync()
+        cold = bench.again(signer)
+        async with bench.store(cold, urls, **options) as store:
+            assert len(await store.recall_all()) == 61
+            assert cold.round_trips == SESSION + 1
+            await store.remember("tea", "black")
+            assert cold.round_trips <= SESSION + 1 + 1 + 3
+        bunker.asked.clear()
+        other = bench.again(signer)
+        async with bench.store(other, urls, ledger=bench.folder / "other.db", **options) as store:
+            await store.sync()
+            assert len(await store.recall_all()) == 61
+            assert (
+                bunker.asked.count("nip44_decrypt") <= 62 + 1
+            )  # the memories, the key, and the key as it is used
+
+
 async def test_one_new_memory_is_in_the_snapshot_of_the_next_start(bench):
     async with bench.signer() as (_, signer):
         for number in range(5):

@@ -122,3 +122,13 @@ def test_a_key_goes_into_a_bunker_and_out_of_it_again(agent, home, relay, bunker
 def test_a_key_in_the_environment_is_not_rotated(agent, monkeypatch):
     monkeypatch.setenv("NOSTR_NSEC", "11" * 32)
     assert "take it out of the environment" in agent("rotate", "--yes", code=2).stderr.replace("\n", " ")
+
+
+def test_a_memory_with_private_addresses_is_rotated_to_private_addresses(agent, relay, monkeypatch):
+    monkeypatch.setenv("SENSE_MEMORY_ADDRESSES", "private")
+    fill(agent, relay)
+    done = agent.json("rotate", "--yes")
+    assert (done["carried"]["missing"], done["goodbye"]["is_confirmed"]) == (0, True)
+    holds_all(agent)
+    plan = agent.json("addresses", "private", "--dry-run")
+    assert (plan["to_write"], plan["to_remove"]) == (0, 0)
