@@ -300,7 +300,6 @@ BY_HAND = {
 }
 
 PLANNED = {
-    "K-06": "remote signers",
     "M-01": "mirrored folders",
     "M-02": "mirrored folders",
     "M-03": "mirrored folders",

@@ -118,7 +118,7 @@ async def test_r01_dead_dns_refused_tls_error_http_403(stage, monkeypatch):
             assert [line.waiting for line in bad] == [1, 1, 1, 1]
             assert [line.problem for line in bad] == [relay.problem for relay in store.status().relays[:4]]
             assert good.in_step
-            assert store.relays.holders(ident)[honest.url] == "acked"
+            assert store.relays.holders(ident)[honest.url] == "confirmed"
 
 
 @pytest.mark.virtual_time

@@ -718,7 +718,7 @@ async def test_a_watch_of_a_ledger_file_that_is_gone_ends_and_says_so(device, tm
             path.write_bytes((tmp_path / "elsewhere").read_bytes())
 
         async with asyncio.timeout(5 * SECOND):
-            with pytest.raises(LedgerError, match="deleted or replaced while it was open, so no change"):
+            with pytest.raises(LedgerError, match="deleted or replaced while it was open, so changes"):
                 await anext(watch)
         with pytest.raises(StopAsyncIteration):
             await anext(watch)

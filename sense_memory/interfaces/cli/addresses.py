@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sense_memory.store import MemoryStore
 
 _WARNING: Final = (
-    "Devices that read private addresses go on as they are. The published package 0.3.x, and sense-memory from before "
-    "this version, take what moves to private addresses for forgotten."
+    "Devices that read private addresses go on as they are. The published package 0.3.x, and this program from before "
+    "private addresses, take what moves to them for forgotten."
 )
 
 

@@ -244,10 +244,19 @@ def provenance(
     return {
         "source": checked_source("" if source is None else source),
         "session": session or "",
-        "observed_at": None if observed_at is None else arguments.moment(observed_at),
+        "observed_at": None if observed_at is None else _observed(observed_at),
         "derived_from": tuple(dict.fromkeys(parts)),
         "sources": least_trusted_last(map(checked_source, named)),
     }
+
+
+def _observed(given: object) -> float:
+    at = arguments.moment(given)
+    if not 0 <= at <= MAX_SAFE_INTEGER:
+        raise InvalidInput(
+            "observed_at must be a datetime or a number of seconds since 1970; nothing was written"
+        )
+    return at
 
 
 def checked_source(source: object) -> str:

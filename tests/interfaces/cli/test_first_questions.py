@@ -160,7 +160,11 @@ def on_a_terminal(*command):
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
     ) as process:
-        yield process, ours
+        try:
+            yield process, ours
+        except BaseException:
+            process.kill()  # it may wait for an answer
+            raise
     os.close(theirs)
     os.close(ours)
 
@@ -182,7 +186,7 @@ def test_what_to_do_later_names_the_agent(init):
 
 
 def test_after_an_import_what_restores_the_memory_stands_last_and_knows_the_relays(user, nsec):
-    questions = {b"(not shown): ": nsec, HARNESS.encode(): "", RELAYS.encode(): "local"}
+    questions = {b"(not shown): ": nsec, HARNESS.encode(): "", RELAYS.encode(): "local", ADDRESSES.encode(): ""}
     if importlib.util.find_spec("wordllama"):
         questions[EMBEDDER.encode()] = ""
     shown = ""
@@ -202,6 +206,8 @@ def test_nothing_is_asked_where_something_is_configured_already(user, home, monk
     monkeypatch.setenv("SENSE_MEMORY_RELAYS", "wss://relay.example")
     monkeypatch.setenv("SENSE_MEMORY_EMBEDDER", "static")
     (user / ".claude").rmdir()
+
+    monkeypatch.setenv("SENSE_MEMORY_ADDRESSES", "private")
 
     shown = terminal_with_keys("", "init")[1]
 

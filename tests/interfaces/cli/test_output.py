@@ -196,6 +196,7 @@ recent             | recent
 search             | search lisa
 forget             | --relay RELAY forget k
 forget NAMES       | forget nowhere nothing --anyway
+addresses          | --relay RELAY addresses
 trust              | trust --source tool:browser
 quarantine         | quarantine --source tool:browser --yes
 revoke             | revoke --source tool:browser

@@ -191,8 +191,10 @@ def test_an_error_of_the_tree_is_one_sentence_on_stderr_or_json_on_stdout(cli):
     text, data = cli("recall", "k", code=1), cli("recall", "k", "--json", code=1)
 
     assert (text.stdout, data.stderr) == ("", "")
-    assert text.stderr.startswith("error: no secret key yet; make one with `sense-memory init`")
-    assert text.stderr.count("\n") == 1
+    sentence, title, *places = text.stderr.splitlines()
+    assert sentence.startswith("error: no secret key yet; make one with `sense-memory init`")
+    assert title == "Looked in:"
+    assert all(place.startswith("  ") for place in places)
     assert json.loads(data.stdout)["error"]["type"] == "KeyMissing"
 
 
@@ -422,6 +424,7 @@ def test_no_command_but_show_nsec_ever_prints_the_key(agent, relay, dead_relay, 
         ("undo",): [["k"], ["none"]],
         ("drafts",): [[], ["--publish", "1"], ["--discard", "1"]],
         ("refresh",): [["k"], ["none"]],
+        ("addresses",): [[], ["private", "--yes"]],
         ("trust",): [[], ["x/y/z"], ["x/y/z", "--yes"], ["--undo", "none"]],
         ("quarantine",): [["--source", "tool:x", "--yes"], ["--show"]],
         ("revoke",): [["--source", "tool:x", "--yes"], ["nonsense"]],

@@ -276,7 +276,9 @@ async def test_a_relay_that_has_it_all_already_is_sent_nothing(ours, tmp_path):
             assert (await store.sync()).in_step
             assert second.said("EVENT") == []
             assert len(asked_by_id(second)) == 20
-            assert store.status().relays[1].events == {"confirmed": 522}  # with the other's manifest
+            assert store.status().relays[1].events == {
+                "confirmed": 523
+            }  # with the other's manifest, of two events, and the list of relays
 
 
 async def test_what_a_relay_lost_is_sent_again(ours, tmp_path):
@@ -329,8 +331,9 @@ async def test_what_is_needed_is_fetched_as_many_at_once_as_the_relay_serves(clo
                 assert (await store.sync()).in_step
                 assert len((await contents(store))[0]) == 620
             batches = [len(one["ids"]) for one in requests(record)]
-            # With a manifest of two events; the last ones are the proof, of the memories and of the journal.
-            assert batches == ([500, 122, 1, 1] if most > 500 else [100] * 6 + [22, 1, 1])
+            # With a manifest of two events and the list of relays; the last ones are the proof, of the memories and of the
+            # journal.
+            assert batches == ([500, 123, 1, 1] if most > 500 else [100] * 6 + [23, 1, 1])
 
 
 # ── What must not come back, and what is none of ours ───────────────────────────────────

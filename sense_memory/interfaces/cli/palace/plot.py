@@ -73,7 +73,7 @@ def plot(
     invocation = of(context)
     if file is not None and file.suffix.lower() not in _FORMATS:
         raise InvalidInput(
-            f"{str(file)!r} ends neither in .png nor in .svg, so the kind of the picture is unknown"
+            f"{str(file)!r} ends neither in .png nor in .svg, so the kind of the picture is unknown; name the file *.png or *.svg"
         )
     if file is not None and file.exists() and not force:
         raise InvalidInput(
