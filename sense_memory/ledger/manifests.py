@@ -31,7 +31,7 @@ _SENT: Final = (
 )
 _SHOWN: Final = (
     "SELECT s.slot FROM slots s JOIN outbox o ON o.event = s.head AND o.state = 'confirmed' "
-    "JOIN relays r USING (relay) WHERE r.url = ?"
+    "JOIN relays r USING (relay)"
 )
 
 
@@ -137,7 +137,11 @@ class ManifestRows:
 
     def shown_by(self, url: str) -> set[str]:
         """The slots whose head a relay has shown."""
-        return {slot for (slot,) in self._db.rows(_SHOWN, url)}
+        return {slot for (slot,) in self._db.rows(f"{_SHOWN} WHERE r.url = ?", url)}
+
+    def shown_by_any(self) -> set[str]:
+        """The slots whose head any relay has shown."""
+        return {slot for (slot,) in self._db.rows(_SHOWN)}
 
     def copies(self, urls: Sequence[str], min_acks: int) -> CopyCounts:
         """How many relays have each current record, see `copies.copy_counts`."""

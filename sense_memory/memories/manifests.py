@@ -137,6 +137,9 @@ class Manifests:
         states = self._ledger.manifests.states()
         result = compared(joined(item.lines for item in foreign), states, self._clock())
         shown = {url: self._ledger.manifests.shown_by(url) for url in fresh}
+        known = (
+            result.slots & self._ledger.manifests.shown_by_any()
+        )  # not what only this ledger has, newer than listed
         return ManifestCheck(
             devices=devices,
             expected=result.expected,
@@ -144,7 +147,7 @@ class Manifests:
             outdated=result.outdated,
             undeleted=result.undeleted,
             ahead=result.ahead,
-            lacking={url: len(result.slots - slots) for url, slots in shown.items()},
+            lacking={url: len(known - slots) for url, slots in shown.items()},
         )
 
     def _judged(self, item: _ManifestFound) -> DeviceManifest:

@@ -377,7 +377,8 @@ class Trust:
             made_by: who decides.
 
         Raises:
-            InvalidInput: no rule that holds has this id; nothing was done.
+            InvalidInput: no rule that holds has this id, or the copy of a text that it made forget is not here yet; nothing
+                was done.
         """
         holding = [rule for rule in await self.rules() if rule.holds and rule.id.startswith(rule_id)]
         if len(holding) != 1 or len(rule_id) < _ID_BYTES:
@@ -385,12 +386,27 @@ class Trust:
         (rule,) = holding
         restored, left = list[str](), list[str]()
         copies = [one for one in await self._copies() if one.text("rule") == rule.id]
+        if lacking := self._without_copy(rule, copies):
+            raise InvalidInput(
+                f"{len(lacking)} of the {len(rule.taken)} texts that the rule made forget are not on this machine yet; "
+                "nothing was undone. Sync this machine and the one that made the rule, then try again"
+            )
         for copy in copies:
             (restored if await self._restore(copy) else left).append(copy.text("name"))
         rule = replace(rule, undone_at=self._store.options.clock())
         await self._records.write({RULES + rule.id: {**_fields(rule), "undone_by": made_by}})
         await self._records.forget(copy.path for copy in copies if copy.text("name") in restored)
         return TrustUndo(rule, tuple(restored), tuple(left))
+
+    def _without_copy(self, rule: TrustRule, copies: Iterable[MindRecord]) -> list[str]:
+        """The names of what a rule made forget, of which neither a copy nor a text is here."""
+        copied = {copy.text("name") for copy in copies}
+        heads = {name: self._store.ledger.head(address.d_tag(path_of(name))) for name in rule.taken}
+        return [
+            name
+            for name, head in heads.items()
+            if name not in copied and not (head is not None and head.role.is_live)
+        ]
 
     async def _copies(self) -> list[MindRecord]:
         return await self._records.under(_COPIES, asks=False)

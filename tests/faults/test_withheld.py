@@ -181,6 +181,17 @@ async def test_v07_first_sync_is_marked_tofu(stage):
         assert (report.trust.relays, report.trust.complete, report.trust.agreeing) == (1, 0, 0)
 
 
+async def test_a_relay_is_not_said_to_lack_what_this_device_alone_has_newer(stage):
+    async with stage.relay() as a, stage.relay() as b:
+        await grown(stage, a, b)
+        async with stage.store(a, b, ledger="second.db") as second:
+            stage.clock.advance(60)
+            await second.remember("k03", "edited here before the first sync")
+            report = await second.sync()
+            assert report.manifests.lacking == {a.url: 0, b.url: 0}
+            assert report.in_step
+
+
 async def test_relays_that_all_hide_both_are_not_found_out(stage):
     """The limit, as the documentation says it: without a manifest nothing is missed."""
     lie = Withhold(lambda event: _tag(event) == "sense-memory/k03" or is_list(event))

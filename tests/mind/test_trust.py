@@ -361,6 +361,23 @@ async def test_i15_revoking_reaches_what_was_derived_on_every_device():
             assert await found(one) == await found(two) == everything | late
 
 
+async def test_an_undo_before_the_sealed_copies_have_arrived_leaves_the_rule_and_works_later(tmp_path):
+    async with EmbeddedRelay() as relay, opened(relays=[relay.url]) as one:
+        await one.palace.remember("world/facts/museum", "Opens at nine.", source="tool:web")
+        made = await decide(one, "revoke", source="tool:web")
+        (rule,) = [one_rule for one_rule in await one.mind.trust.rules() if one_rule.id == made.rule.id]
+        async with opened(tmp_path / "two.db") as two:
+            await two.mind.trust._write(rule)  # as if a relay had shown the rule alone
+            with pytest.raises(InvalidInput, match="1 of the 1 texts"):
+                await two.mind.trust.undo(rule.id)
+            assert [known.holds for known in await two.mind.trust.rules()] == [True]
+        await one.sync()
+        async with opened(tmp_path / "two.db", relays=[relay.url]) as two:
+            await two.sync()
+            assert (await two.mind.trust.undo(rule.id)).restored == ("world/facts/museum",)
+            assert await found(two) == {"world/facts/museum"}
+
+
 async def test_a_window_spares_what_was_written_before_it(clock):
     async with opened(clock=clock) as store:
         await store.palace.remember("world/facts/old", "The falcon museum is old.", source="tool:web")
