@@ -186,7 +186,12 @@ def test_what_to_do_later_names_the_agent(init):
 
 
 def test_after_an_import_what_restores_the_memory_stands_last_and_knows_the_relays(user, nsec):
-    questions = {b"(not shown): ": nsec, HARNESS.encode(): "", RELAYS.encode(): "local", ADDRESSES.encode(): ""}
+    questions = {
+        b"(not shown): ": nsec,
+        HARNESS.encode(): "",
+        RELAYS.encode(): "local",
+        ADDRESSES.encode(): "",
+    }
     if importlib.util.find_spec("wordllama"):
         questions[EMBEDDER.encode()] = ""
     shown = ""
