@@ -1790,7 +1790,8 @@ class SyncTrust:
             made_by: who decides.
 
         Raises:
-            InvalidInput: no rule that holds has this id; nothing was done.
+            InvalidInput: no rule that holds has this id, or the copy of a text that it made forget is not here yet; nothing
+                was done.
         """
     def foreign_sources(self, entries: Iterable[LogEntry]) -> list[str]:
         """The sources of some entries that are neither the user's nor the agent's own, the least trusted last."""
