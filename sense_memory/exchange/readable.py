@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 ALL: Final = ExportFilter()
 MANIFEST: Final = "sense-memory.json"
 KIND_FIELD: Final = "sense-memory"  # the field with the kind of an entry; it also marks our files
-_VERSION, _EXPORT = 1, "readable export"
+_VERSION: Final = 1
+_EXPORT: Final = "readable export"
 BLOCKS: Final = "mind/block/"
 _TEXTS: Final = {  # the paths of exported records, or prefixes of them, each with the field that is the text
     BLOCKS: "value",
@@ -223,13 +224,8 @@ async def _everything(store: MemoryStore, exported: Exported) -> list[ExportedMe
             )
             return []
 
-    whole = [
-        _palace(memory)
-        for memory in sorted(
-            await read_all("palace memories", store.persona_recall(include_forgotten=True)),
-            key=lambda memory: memory.path,
-        )
-    ]
+    palace = await read_all("palace memories", store.persona_recall(include_forgotten=True))
+    whole = [_palace(memory) for memory in sorted(palace, key=lambda memory: memory.path)]
     whole += map(_flat, await read_all("flat memories", store.recall_all()))
     journal = await read_all("journal entries", store.recent(MAX_RECENT_COUNT))
     if len(journal) == MAX_RECENT_COUNT:

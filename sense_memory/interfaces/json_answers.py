@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import logging
     from collections.abc import Mapping
 
-_RETRY_SECONDS: Final = 5  # after an answer that may be another soon
+RETRY_SECONDS: Final = 5  # after an answer that may be another soon
 _STATUSES: Final[tuple[tuple[type[SenseMemoryError], int], ...]] = (  # the first that fits
     (NotSynced, 503),
     (LedgerBusy, 503),
@@ -47,7 +47,7 @@ def problem(error: SenseMemoryError, **more: Any) -> Response:
     if isinstance(error, NotHere):
         return error_answer(404, "NotFound", str(error), **more)
     status = next(status for kind, status in _STATUSES if isinstance(error, kind))
-    later = {"Retry-After": str(_RETRY_SECONDS)} if status == 503 else None
+    later = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else None
     return error_answer(status, type(error).__name__, str(error), later, **more)
 
 

@@ -109,7 +109,7 @@ def _addresses(settings: Settings, *, is_new: bool) -> None:
         "readable",
     }:
         typer.echo(f"{_repeated(wanted)} is none of these: private, readable.")
-    save_value(settings.home, "addresses", wanted, agent_config(settings.agent))
+    _attempt(partial(save_value, settings.home, "addresses", wanted, agent_config(settings.agent)))
 
 
 def _harnesses(context: typer.Context) -> None:

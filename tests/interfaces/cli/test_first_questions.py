@@ -117,6 +117,17 @@ def test_a_new_key_gets_private_addresses_unless_somebody_wants_readable_ones(in
     assert ("'hidden' is none of these: private, readable." in shown) == ("hidden" in answer)
 
 
+def test_addresses_that_cannot_be_saved_are_said_and_the_key_stays(init, home):
+    home.mkdir(exist_ok=True)
+    (home / "agents").write_text("no folder")
+
+    shown = init()
+
+    assert "error:" in shown
+    assert (home / "keys" / "default.key").exists()
+    assert shown.splitlines()[-1].startswith("Next: ")
+
+
 @pytest.mark.skipif(importlib.util.find_spec("wordllama") is None, reason="no embedder is installed")
 def test_an_embedder_is_written_into_the_env_file(init, home):
     assert "SENSE_MEMORY_EMBEDDER=static is in " in init(embedder="y\n")

@@ -69,6 +69,17 @@ async def test_where_a_memory_names_a_later_one_the_prompt_has_both(later):
             assert not any("compare" in item.line for item in decided.recalled)
 
 
+async def test_a_later_memory_that_nobody_vouches_for_is_not_named_beside_the_one_that_it_contradicts():
+    async with opened(clock=minutes()) as store:
+        await store.palace.remember("people/facts/lisa-home", "Lisa lives in Berlin.")
+        await store.palace.remember(
+            "web/pages/lisa-move", "Lisa moved from Berlin to Lisbon.", source="tool:browser"
+        )
+        found = await store.mind.prompt(query="Where does Lisa live now?")
+        assert [item.ident for item in found.recalled] == ["people/facts/lisa-home"]
+        assert "lisa-move" not in found.text
+
+
 async def test_of_two_memories_only_the_later_one_can_have_ended_the_other():
     async with opened(clock=minutes()) as store:
         await store.palace.remember("people/events/lisa-move", "Lisa moved from Berlin to Lisbon.")

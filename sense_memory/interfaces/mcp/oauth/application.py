@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from sense_memory.interfaces.bearer_token import bearer_of
+from sense_memory.interfaces.json_answers import RETRY_SECONDS
 from sense_memory.interfaces.limited_body import LimitedBody
 from sense_memory.interfaces.loopback import refusal
 from sense_memory.interfaces.mcp.oauth.access_file import AccessUnknown
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 MAX_FORM_BYTES: Final = 16_384  # of every body but those of MCP
 _MAX_URL_BYTES: Final = 8_192
 _MAX_REASON_CHARS: Final = 200
-_RETRY_SECONDS: Final = 5
 _log: Final = logging.getLogger("sense_memory.mcp")
 _AUTHORIZE: Final = "/authorize"
 _RESOURCE: Final = "/.well-known/oauth-protected-resource"
@@ -202,7 +202,7 @@ async def _unknown(_request: Request, error: Exception) -> Response:
     return PlainTextResponse(
         "the server cannot tell who may reach the memory; its terminal says why\n",
         503,
-        {"Retry-After": str(_RETRY_SECONDS)},
+        {"Retry-After": str(RETRY_SECONDS)},
     )
 
 
